@@ -23,12 +23,10 @@ Error check_digest(Bytes engine, const std::string& recorded) {
   }
   const std::string found = to_hex(sha256(engine));
   ET_CHECK_OR_RETURN_ERROR(
-      found == recorded,
-      InvalidProgram,
+      found == recorded, InvalidProgram,
       "The engine's SHA-256 is %.16s..., but the blob records %.16s...: the engine is damaged. "
       "Copy or export the file again.",
-      found.c_str(),
-      recorded.c_str());
+      found.c_str(), recorded.c_str());
   return Error::Ok;
 }
 
@@ -37,15 +35,14 @@ Error check_flavor(Bytes engine, EngineFlavor recorded) {
   if (found == recorded || found == EngineFlavor::kUnknown || recorded == EngineFlavor::kUnknown) {
     return Error::Ok;
   }
-  ET_LOG(
-      Error,
-      "The blob records an engine of %s, but the engine's first bytes are those of %s. Export the model again.",
-      flavor_name(recorded),
-      flavor_name(found));
+  ET_LOG(Error,
+         "The blob records an engine of %s, but the engine's first bytes are those of %s. Export the model "
+         "again.",
+         flavor_name(recorded), flavor_name(found));
   return Error::InvalidProgram;
 }
 
-} // namespace
+}  // namespace
 
 EngineFlavor engine_flavor(Bytes engine) {
   constexpr size_t kMagicBytes = 4;
@@ -66,10 +63,11 @@ Result<Blob> parse_blob(Bytes bytes) {
   Blob blob;
   blob.aliased_magic = header.aliased_magic;
   blob.engine = Bytes(bytes.data() + header.engine_offset, header.engine_size);
-  blob.metadata = ET_UNWRAP(parse_metadata(Bytes(bytes.data() + header.metadata_offset, header.metadata_size)));
+  blob.metadata =
+      ET_UNWRAP(parse_metadata(Bytes(bytes.data() + header.metadata_offset, header.metadata_size)));
   ET_CHECK_OK_OR_RETURN_ERROR(check_digest(blob.engine, blob.metadata.engine_sha256));
   ET_CHECK_OK_OR_RETURN_ERROR(check_flavor(blob.engine, blob.metadata.tensorrt_flavor));
   return blob;
 }
 
-} // namespace executorch::backends::tensorrt
+}  // namespace executorch::backends::tensorrt

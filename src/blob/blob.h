@@ -5,7 +5,8 @@
 
 namespace executorch::backends::tensorrt {
 
-/// One delegate blob, taken apart. `engine` points into the bytes that were parsed and lives as long as they do.
+/// One delegate blob, taken apart. `engine` points into the bytes that were parsed and lives as long as they
+/// do.
 struct Blob {
   Metadata metadata;
   Bytes engine;
@@ -20,4 +21,4 @@ EngineFlavor engine_flavor(Bytes engine);
 /// Returns `InvalidProgram` after logging one sentence. Trailing bytes after the engine are ignored.
 executorch::runtime::Result<Blob> parse_blob(Bytes bytes);
 
-} // namespace executorch::backends::tensorrt
+}  // namespace executorch::backends::tensorrt

@@ -31,4 +31,4 @@ struct Header {
 /// Source of the layout: docs/format.md, "Header".
 executorch::runtime::Result<Header> parse_header(Bytes blob);
 
-} // namespace executorch::backends::tensorrt
+}  // namespace executorch::backends::tensorrt

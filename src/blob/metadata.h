@@ -31,11 +31,13 @@ struct AliasRecord {
 /// Which TensorRT can read an engine.
 enum class EngineFlavor { kTensorRT, kTensorRTRTX, kUnknown };
 
-/// The facts beside an engine, checked for their own consistency; whether the engine agrees is not known here.
+/// The facts beside an engine, checked for their own consistency; whether the engine agrees is not known
+/// here.
 struct Metadata {
   /// Inputs in argument order, then outputs.
   std::vector<BindingRecord> bindings;
-  /// False when `io_bindings` is empty: then the order follows from the engine's names, see `order_by_suffix`.
+  /// False when `io_bindings` is empty: then the order follows from the engine's names, see
+  /// `order_by_suffix`.
   bool has_bindings = false;
   std::vector<AliasRecord> aliases;
   bool hardware_compatible = false;
@@ -61,14 +63,15 @@ executorch::runtime::Result<Metadata> parse_metadata(Bytes json);
 
 /// Checks that every alias pairs a known output with a known input and that no tensor is in two aliases.
 ///
-/// `parse_metadata` does this itself when the blob lists its bindings. Call it again after they were inferred.
-executorch::runtime::Error check_aliases(
-    const std::vector<BindingRecord>& bindings,
-    const std::vector<AliasRecord>& aliases);
+/// `parse_metadata` does this itself when the blob lists its bindings. Call it again after they were
+/// inferred.
+executorch::runtime::Error check_aliases(const std::vector<BindingRecord>& bindings,
+                                         const std::vector<AliasRecord>& aliases);
 
-/// Orders the engine's names of one direction by their suffix `.N` or `_N`, where N counts from 0 without gaps.
+/// Orders the engine's names of one direction by their suffix `.N` or `_N`, where N counts from 0 without
+/// gaps.
 ///
 /// Returns `InvalidProgram` for a name without a number, a number used twice, and a gap.
 executorch::runtime::Result<std::vector<std::string>> order_by_suffix(std::vector<std::string> names);
 
-} // namespace executorch::backends::tensorrt
+}  // namespace executorch::backends::tensorrt

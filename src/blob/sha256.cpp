@@ -20,8 +20,8 @@ using State = std::array<uint32_t, 8>;
 using Compress = void (*)(State&, const uint8_t*, size_t blocks);
 
 // FIPS 180-4, section 5.3.3.
-constexpr State kInitialState = {
-    0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+constexpr State kInitialState = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                                 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
 
 // FIPS 180-4, section 4.2.2.
 alignas(16) constexpr uint32_t kRoundConstants[kRounds] = {
@@ -34,9 +34,7 @@ alignas(16) constexpr uint32_t kRoundConstants[kRounds] = {
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
-inline uint32_t rotate_right(uint32_t x, int n) {
-  return (x >> n) | (x << (32 - n));
-}
+inline uint32_t rotate_right(uint32_t x, int n) { return (x >> n) | (x << (32 - n)); }
 
 inline uint32_t read_big_endian(const uint8_t* p) {
   return (uint32_t{p[0]} << 24) | (uint32_t{p[1]} << 16) | (uint32_t{p[2]} << 8) | uint32_t{p[3]};
@@ -52,8 +50,8 @@ inline uint32_t next_word(uint32_t (&w)[16], size_t i) {
 }
 
 // One round leaves its result in d and h; the caller renames the variables instead of moving eight words.
-inline void round_step(
-    uint32_t a, uint32_t b, uint32_t c, uint32_t& d, uint32_t e, uint32_t f, uint32_t g, uint32_t& h, uint32_t input) {
+inline void round_step(uint32_t a, uint32_t b, uint32_t c, uint32_t& d, uint32_t e, uint32_t f, uint32_t g,
+                       uint32_t& h, uint32_t input) {
   const uint32_t sum1 = rotate_right(e, 6) ^ rotate_right(e, 11) ^ rotate_right(e, 25);
   const uint32_t sum0 = rotate_right(a, 2) ^ rotate_right(a, 13) ^ rotate_right(a, 22);
   const uint32_t temp = h + sum1 + (g ^ (e & (f ^ g))) + input;
@@ -99,16 +97,20 @@ bool has_sha_instructions() {
   unsigned b = 0;
   unsigned c = 0;
   unsigned d = 0;
-  const bool has_ssse3_sse41 = __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & (1u << 9)) != 0 && (c & (1u << 19)) != 0;
+  const bool has_ssse3_sse41 =
+      __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & (1u << 9)) != 0 && (c & (1u << 19)) != 0;
   const bool has_sha = __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (b & (1u << 29)) != 0;
   return has_ssse3_sse41 && has_sha;
 }
 
 // The instructions keep the state as ABEF and CDGH, most significant word first.
-__attribute__((target("sha,sse4.1,ssse3"))) void compress_sha(State& state, const uint8_t* data, size_t blocks) {
+__attribute__((target("sha,sse4.1,ssse3"))) void compress_sha(State& state, const uint8_t* data,
+                                                              size_t blocks) {
   const __m128i byte_order = _mm_set_epi64x(0x0c0d0e0f08090a0bLL, 0x0405060700010203LL);
-  const __m128i abcd = _mm_shuffle_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(state.data())), 0xB1);
-  const __m128i efgh = _mm_shuffle_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(state.data() + 4)), 0x1B);
+  const __m128i abcd =
+      _mm_shuffle_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(state.data())), 0xB1);
+  const __m128i efgh =
+      _mm_shuffle_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(state.data() + 4)), 0x1B);
   __m128i abef = _mm_alignr_epi8(abcd, efgh, 8);
   __m128i cdgh = _mm_blend_epi16(efgh, abcd, 0xF0);
 
@@ -180,16 +182,14 @@ Sha256Digest digest_with(Bytes data, Compress compress) {
   return digest;
 }
 
-} // namespace
+}  // namespace
 
 Sha256Digest sha256(Bytes data) {
   static const Compress compress = fastest_compress();
   return digest_with(data, compress);
 }
 
-Sha256Digest sha256_portable(Bytes data) {
-  return digest_with(data, compress_portable);
-}
+Sha256Digest sha256_portable(Bytes data) { return digest_with(data, compress_portable); }
 
 std::string to_hex(const Sha256Digest& digest) {
   constexpr char kDigits[] = "0123456789abcdef";
@@ -202,4 +202,4 @@ std::string to_hex(const Sha256Digest& digest) {
   return text;
 }
 
-} // namespace executorch::backends::tensorrt
+}  // namespace executorch::backends::tensorrt

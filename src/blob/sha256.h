@@ -10,7 +10,8 @@ namespace executorch::backends::tensorrt {
 
 using Sha256Digest = std::array<uint8_t, 32>;
 
-/// Computes the SHA-256 digest of `data` (FIPS 180-4), with the processor's SHA instructions where it has them.
+/// Computes the SHA-256 digest of `data` (FIPS 180-4), with the processor's SHA instructions where it has
+/// them.
 Sha256Digest sha256(Bytes data);
 
 /// The same digest from portable code only. `sha256` uses it on processors without SHA instructions.
@@ -19,4 +20,4 @@ Sha256Digest sha256_portable(Bytes data);
 /// Writes a digest as 64 lower-case hexadecimal digits.
 std::string to_hex(const Sha256Digest& digest);
 
-} // namespace executorch::backends::tensorrt
+}  // namespace executorch::backends::tensorrt

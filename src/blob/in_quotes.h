@@ -8,6 +8,6 @@ namespace executorch::backends::tensorrt {
 /// Puts untrusted text between quotes for a log line: printable ASCII only, at most 48 characters.
 ///
 /// ExecuTorch cuts a log line at 256 bytes, so an endless tensor name would hide the sentence around it.
-std::string quoted(std::string_view text);
+std::string in_quotes(std::string_view text);
 
-} // namespace executorch::backends::tensorrt
+}  // namespace executorch::backends::tensorrt

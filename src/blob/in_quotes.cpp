@@ -1,4 +1,4 @@
-#include "quoted.h"
+#include "blob/in_quotes.h"
 
 #include <cstddef>
 
@@ -6,9 +6,9 @@ namespace executorch::backends::tensorrt {
 
 namespace {
 constexpr size_t kMaxShown = 48;
-} // namespace
+}  // namespace
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string result = "'";
   for (const char c : text.substr(0, kMaxShown)) {
     result += c >= ' ' && c <= '~' ? c : '?';
@@ -17,4 +17,4 @@ std::string quoted(std::string_view text) {
   return result;
 }
 
-} // namespace executorch::backends::tensorrt
+}  // namespace executorch::backends::tensorrt
