@@ -1,5 +1,6 @@
 #include "metadata.h"
 
+#include <algorithm>
 #include <cinttypes>
 #include <limits>
 #include <set>
@@ -140,15 +141,18 @@ class ObjectView {
   /// The JSON number as an integer within the limits; nothing for fractions, other types and anything
   /// outside.
   static std::optional<int64_t> integer(const Json& value, int64_t min, int64_t max) {
-    const auto* big = value.get_ptr<const Json::number_unsigned_t*>();
-    if (big != nullptr && *big > static_cast<uint64_t>(kMaxInt64)) {
+    int64_t number = 0;
+    if (const auto* natural = value.get_ptr<const Json::number_unsigned_t*>(); natural != nullptr) {
+      if (*natural > static_cast<uint64_t>(kMaxInt64)) {
+        return std::nullopt;
+      }
+      number = static_cast<int64_t>(*natural);
+    } else if (const auto* whole = value.get_ptr<const Json::number_integer_t*>(); whole != nullptr) {
+      number = *whole;
+    } else {
       return std::nullopt;
     }
-    const auto* number = value.get_ptr<const Json::number_integer_t*>();
-    if (number == nullptr || *number < min || *number > max) {
-      return std::nullopt;
-    }
-    return *number;
+    return number >= min && number <= max ? std::optional<int64_t>(number) : std::nullopt;
   }
 
  private:
@@ -351,6 +355,9 @@ Error check_aliases(const std::vector<BindingRecord>& bindings, const std::vecto
 }
 
 Result<Metadata> parse_metadata(Bytes json) {
+  // The library takes a zero byte as the end of the text and would never see what follows.
+  const auto* zero = std::find(json.begin(), json.end(), 0);
+  REFUSE_UNLESS(zero == json.end(), "no valid JSON at its byte %td.", zero - json.begin() + 1);
   StructureCheck check;
   if (!Json::sax_parse(json.begin(), json.end(), &check)) {
     return Error::InvalidProgram;  // The check has logged why.
