@@ -4,8 +4,8 @@ Importing this package registers the backend ``TensorRTBackend`` with the instal
 ``DelegateCompatibilityError`` with the cause and the cure. After that, ``executorch.runtime`` loads and runs programs
 that hold TensorRT engines. ``torch_tensorrt_executorch_runtime.export`` writes such programs.
 
-Neither torch nor ExecuTorch's Python code is imported here. With ``TORCH_TENSORRT_SKIP_DELEGATE_REGISTRATION=1`` nothing
-is loaded at all, and only the paths, the inspection and the export can be used.
+Neither torch nor ExecuTorch's Python code is imported here. With ``TORCH_TENSORRT_SKIP_DELEGATE_REGISTRATION=1``
+nothing is loaded at all, and only the paths, the inspection and the export can be used.
 """
 
 from __future__ import annotations

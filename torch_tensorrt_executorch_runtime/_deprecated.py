@@ -12,13 +12,13 @@ __all__ = ["activate", "get_runtime"]
 
 def activate() -> None:
     """Register the delegate. Deprecated: importing the package does it."""
-    warnings.warn("activate() is not needed any more: importing the package registers.", DeprecationWarning, stacklevel=2)
+    warnings.warn("activate() is not needed: importing the package registers.", DeprecationWarning, stacklevel=2)
     _loader.native()
 
 
 def get_runtime() -> Any:
     """Return ``executorch.runtime.Runtime.get()``. Deprecated: call that."""
-    warnings.warn("get_runtime() is deprecated: use executorch.runtime.Runtime.get().", DeprecationWarning, stacklevel=2)
+    warnings.warn("Use executorch.runtime.Runtime.get() instead.", DeprecationWarning, stacklevel=2)
     _loader.native()
     from executorch.runtime import Runtime  # noqa: PLC0415 - imports torch
 

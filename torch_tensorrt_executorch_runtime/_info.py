@@ -113,7 +113,9 @@ def _tensorrt(facts: dict[str, str], flavour: str) -> dict[str, str | None]:
 def _missing(info: dict[str, Any]) -> list[str]:
     sentences = []
     if info["skipped"]:
-        sentences.append(f"The delegate is not registered because {_loader.SKIP_VARIABLE} is set; unset it to run programs.")
+        sentences.append(
+            f"The delegate is not registered because {_loader.SKIP_VARIABLE} is set; unset it to run programs."
+        )
     else:
         sentences += _missing_hardware(info["cuda"])
         sentences += _missing_tensorrt(info["tensorrt"])

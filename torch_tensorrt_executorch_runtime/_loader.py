@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 import importlib.metadata
+import itertools
 import os
 import sys
 import threading
@@ -47,8 +48,7 @@ def runs_as_command() -> bool:
     """
     if Path(sys.argv[0] if sys.argv else "").name == _COMMAND:
         return True
-    arguments = sys.orig_argv
-    return any(pair == ("-m", __package__) for pair in zip(arguments, arguments[1:], strict=False))
+    return any(pair == ("-m", __package__) for pair in itertools.pairwise(sys.orig_argv))
 
 
 def register() -> ModuleType:
@@ -207,5 +207,5 @@ def mapped_libraries(name: str) -> list[Path]:
     except OSError:
         return []
     # Address, permissions, offset, device, inode, path: the path may hold spaces.
-    paths = (fields[5] for fields in (line.split(maxsplit=5) for line in lines) if len(fields) == 6)  # noqa: PLR2004
+    paths = (fields[5] for fields in (line.split(maxsplit=5) for line in lines) if len(fields) == 6)
     return [Path(path) for path in dict.fromkeys(paths) if Path(path).name == name]

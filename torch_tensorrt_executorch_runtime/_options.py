@@ -54,7 +54,9 @@ def get_option(name: str) -> OptionValue:
     if code in (_INVALID_ARGUMENT, _NOT_FOUND):
         raise OptionError(f"{name!r} is not an option of the delegate; the documentation lists them.")
     if code != 0:
-        raise DelegateError(f"Option {name!r} could not be read: ExecuTorch error {code:#x}; see its log for the cause.")
+        raise DelegateError(
+            f"Option {name!r} could not be read: ExecuTorch error {code:#x}; see its log for the cause."
+        )
     result: OptionValue = value
     return result
 
