@@ -1,0 +1,141 @@
+"""Builds the TensorRT engine of one partition, on any machine. Importing this loads Torch-TensorRT."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+
+from torch_tensorrt_executorch_runtime._blob import (
+    RESERVED_NAMES,
+    Binding,
+    BlobMetadata,
+    TensorRTVersion,
+    pack_blob,
+)
+from torch_tensorrt_executorch_runtime._errors import ExportError
+from torch_tensorrt_executorch_runtime.export import _progress
+from torch_tensorrt_executorch_runtime.export._interpreter import build_engine
+from torch_tensorrt_executorch_runtime.export._options import BuildOptions
+from torch_tensorrt_executorch_runtime.export._profiles import EngineInput, engine_inputs, static_shape
+from torch_tensorrt_executorch_runtime.export._settings import compilation_settings
+from torch_tensorrt_executorch_runtime.export._torch_tensorrt import tensorrt_version, uses_tensorrt_rtx
+from torch_tensorrt_executorch_runtime.export._twin import build_twin
+
+__all__ = ["build_blob", "partition_module", "target_platform"]
+
+
+def build_blob(program: ExportedProgram, *, options: BuildOptions, device_id: int) -> bytes:
+    """Build the engine of one partition and pack it.
+
+    Args:
+        program: The partition as ExecuTorch hands it to a backend.
+        options: How to build.
+        device_id: CUDA ordinal on which the engine will run.
+
+    Raises:
+        ExportError: TensorRT has no such compute capability, or refuses the network; the text holds its reason.
+    """
+    started = time.perf_counter()
+    module, inputs = partition_module(program, options)
+    outputs = _output_bindings(program)
+    engine, layers = build_engine(module, inputs, outputs, options)
+    seconds = time.perf_counter() - started
+    _progress.engine_built(layers=layers, size_bytes=len(engine), seconds=seconds)
+    metadata = BlobMetadata(
+        bindings=(*map(_input_binding, inputs), *outputs),
+        device_id=device_id,
+        target_platform=target_platform(),
+        tensorrt=TensorRTVersion("rtx" if uses_tensorrt_rtx() else "tensorrt", tensorrt_version()),
+        compute_capabilities=options.compute_capabilities,
+        layers=layers,
+        build_seconds=_recorded(seconds),
+    )
+    return pack_blob(metadata, engine)
+
+
+def partition_module(program: ExportedProgram, options: BuildOptions) -> tuple[torch.fx.GraphModule, list[EngineInput]]:
+    """Return the partition as the module that TensorRT's converters are given, and its inputs.
+
+    The module can also be run, which shows that the lowering kept its meaning.
+    """
+    settings = compilation_settings(options)
+    module = build_twin(program).module
+    _rename_inputs(module)
+    inputs = engine_inputs(_placeholders(module), program.range_constraints)
+    module = importlib.import_module("torch_tensorrt.dynamo.lowering").post_lowering(module, settings)
+    for node in list(module.graph.nodes):
+        if node.op == "get_attr" and not node.users:
+            module.graph.erase_node(node)
+    module.recompile()
+    names = [node.name for node in _placeholders(module)]
+    if names != [entry.name for entry in inputs]:
+        raise ExportError(
+            f"Torch-TensorRT's passes changed the inputs {[entry.name for entry in inputs]} of an engine to {names}. "
+            "Keep the operators of this partition out with torch_executed_ops."
+        )
+    return module, inputs
+
+
+def target_platform() -> str:
+    """Return the platform's name as Torch-TensorRT writes it, such as ``linux_x86_64``."""
+    return f"{platform.system().lower()}_{platform.machine().lower()}"
+
+
+def _placeholders(module: torch.fx.GraphModule) -> list[torch.fx.Node]:
+    return [node for node in module.graph.nodes if node.op == "placeholder"]
+
+
+def _rename_inputs(module: torch.fx.GraphModule) -> None:
+    taken = {node.name for node in module.graph.nodes}
+    for node in _placeholders(module):
+        name = node.name
+        if name not in RESERVED_NAMES and name.isascii():
+            continue
+        name = f"input_{name}" if name.isascii() else "input"
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        node.name = node.target = name
+
+
+def _input_binding(entry: EngineInput) -> Binding:
+    return Binding(entry.name, True, _dtype_name(entry.dtype), entry.shape, entry.profile)
+
+
+def _output_bindings(program: ExportedProgram) -> list[Binding]:
+    inputs = {node.name for node in program.graph.nodes if node.op == "placeholder"}
+    bindings = []
+    for index, node in enumerate(_outputs(program)):
+        value = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
+        if not isinstance(value, torch.Tensor):
+            raise ExportError(
+                f"Output {index} of an engine is {node!r}, but engines give tensors only. Lower the model with "
+                "torch_tensorrt_executorch_runtime.export.lower, which computes sizes outside."
+            )
+        name = f"output_{index}"
+        while name in inputs:
+            name += "_"
+        bindings.append(Binding(name, False, _dtype_name(value.dtype), static_shape(value)))
+    return bindings
+
+
+def _outputs(program: ExportedProgram) -> Sequence[Any]:
+    output = program.graph.output_node().args[0]
+    return output if isinstance(output, list | tuple) else [output]
+
+
+def _dtype_name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _recorded(seconds: float) -> float | None:
+    # SOURCE_DATE_EPOCH asks for files that depend on their sources alone (reproducible-builds.org).
+    return None if "SOURCE_DATE_EPOCH" in os.environ else round(seconds, 3)
+

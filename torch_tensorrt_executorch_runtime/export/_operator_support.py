@@ -1,0 +1,190 @@
+"""Which nodes TensorRT takes, and for every other node the reason."""
+
+from __future__ import annotations
+
+import importlib
+import operator
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx.passes.operator_support import OperatorSupportBase
+
+from torch_tensorrt_executorch_runtime.export._settings import ENGINE_DTYPES, use_settings
+from torch_tensorrt_executorch_runtime.export._twin import build_twin
+
+__all__ = ["ENGINE_OPERATORS", "NodeSupport", "Reason", "is_engine_call", "operator_name"]
+
+ENGINE_OPERATORS = frozenset({"tensorrt::execute_engine", "tensorrt::no_op_placeholder_for_execute_engine"})
+
+_POOLS_WITH_INDICES = frozenset(
+    {
+        torch.ops.aten.max_pool2d_with_indices.default,
+        torch.ops.aten.max_pool3d_with_indices.default,
+    }
+)
+
+
+class Reason:
+    """Why a node stays outside of TensorRT: the texts of the report."""
+
+    NO_CONVERTER = "TensorRT has no converter"
+    EXCLUDED = "excluded by torch_executed_ops"
+    COMPLEX = "complex numbers"
+    DATA_DEPENDENT = "the output's shape depends on the input's values"
+    CONTROL_FLOW = "control flow"
+    REFUSED = "the converter refuses these arguments"
+    OTHER_BACKEND = "already lowered to another backend"
+    NOT_COMPILED = "not part of a compiled engine"
+    SHAPE_ARITHMETIC = "size arithmetic that other operators need as well"
+    SIZE_FROM_OUTSIDE = "needs a size that is computed outside of the engine"
+    MEMORY_FORMAT = "a tensor at the engine's boundary is not in the default memory format"
+    NO_COMPUTATION = "only moves or views data"
+    NO_TENSOR_INPUT = "depends on no input"
+    TOO_SMALL = "fewer operators than min_block_size"
+
+    @staticmethod
+    def dtype(dtype: torch.dtype) -> str:
+        """Return the reason for a tensor of a type that engines do not take."""
+        return f"{str(dtype).removeprefix('torch.')} tensor"
+
+
+def operator_name(target: Any) -> str:
+    """Return an operator's name as PyTorch prints it, such as ``aten.erfinv.default``."""
+    overload = getattr(target, "_op", target)
+    if isinstance(overload, torch._ops.OpOverload):
+        return str(overload)
+    return str(getattr(target, "__name__", target))
+
+
+def is_engine_call(node: torch.fx.Node) -> bool:
+    """Say whether the node runs an engine that Torch-TensorRT has compiled already."""
+    schema = getattr(node.target, "_schema", None)
+    return node.op == "call_function" and schema is not None and schema.name in ENGINE_OPERATORS
+
+
+class NodeSupport(OperatorSupportBase):  # type: ignore[misc]
+    """Decides for every node of one edge program; asked by PyTorch's partitioner.
+
+    Args:
+        program: The edge program. It is not changed, and its weights are not read.
+        torch_executed_ops: Operators that the caller keeps out of TensorRT, as targets or names.
+        use_fp32_acc: Must be what the engines are built with.
+        decompose_attention: Must be what the engines are built with.
+    """
+
+    def __init__(
+        self,
+        program: ExportedProgram,
+        *,
+        torch_executed_ops: Collection[Any] = (),
+        use_fp32_acc: bool = False,
+        decompose_attention: bool = False,
+    ) -> None:
+        self._twin = build_twin(program)
+        self._excluded = {_excluded_name(target) for target in torch_executed_ops}
+        registry = importlib.import_module("torch_tensorrt.dynamo.conversion._ConverterRegistry")
+        self._converters = registry.DYNAMO_CONVERTERS
+        use_settings(use_fp32_acc=use_fp32_acc, decompose_attention=decompose_attention)
+        self.reasons: dict[torch.fx.Node, str] = {}
+        for node, twin in self._twin.of.items():
+            reason = self._reason(twin)
+            if reason is not None:
+                self.reasons[node] = reason
+
+    def is_node_supported(self, submodules: Mapping[str, torch.nn.Module], node: torch.fx.Node) -> bool:
+        """Say whether TensorRT takes the node."""
+        del submodules
+        return node.op == "call_function" and node not in self.reasons
+
+    def refuse(self, node: torch.fx.Node, reason: str) -> None:
+        """Keep a node outside that a converter would take."""
+        self.reasons[node] = reason
+
+    def aten(self, node: torch.fx.Node) -> Any:
+        """Return the ATen operator that a node of the edge program stands for."""
+        return self._twin.of[node].target
+
+    def _reason(self, node: torch.fx.Node) -> str | None:
+        if node.op != "call_function":
+            return None
+        return (
+            self._structural_reason(node)
+            or _value_reason(node)
+            or (None if _is_pool_without_indices(node) else self._converter_reason(node))
+        )
+
+    def _structural_reason(self, node: torch.fx.Node) -> str | None:
+        if isinstance(node.target, torch._ops.HigherOrderOperator):
+            name = str(getattr(node.target, "__name__", ""))
+            return Reason.OTHER_BACKEND if "delegate" in name else Reason.CONTROL_FLOW
+        if node.target is operator.getitem:
+            producer = node.args[0]
+            return self._reason(producer) if isinstance(producer, torch.fx.Node) else None
+        if self._excluded & {operator_name(node.target), _packet_name(node.target)}:
+            return Reason.EXCLUDED
+        return None
+
+    def _converter_reason(self, node: torch.fx.Node) -> str | None:
+        if node.target is operator.getitem:
+            return None
+        converter = self._converters.get(node)
+        if converter is not None:
+            return Reason.DATA_DEPENDENT if converter[2].get("requires_output_allocator", False) else None
+        known = self._converters.get_unvalidated(node.target) is not None
+        return Reason.REFUSED if known else Reason.NO_CONVERTER
+
+
+def _value_reason(node: torch.fx.Node) -> str | None:
+    for value in (node.meta.get("val"), *(other.meta.get("val") for other in node.all_input_nodes)):
+        for leaf in value if isinstance(value, list | tuple) else (value,):
+            reason = _leaf_reason(leaf)
+            if reason is not None:
+                return reason
+    return None
+
+
+def _leaf_reason(leaf: Any) -> str | None:
+    if isinstance(leaf, torch.SymInt):
+        return Reason.DATA_DEPENDENT if _is_unbacked(leaf) else None
+    if isinstance(leaf, torch.SymFloat | torch.SymBool):
+        return Reason.SHAPE_ARITHMETIC
+    if not isinstance(leaf, torch.Tensor):
+        return None
+    if leaf.dtype.is_complex:
+        return Reason.COMPLEX
+    if leaf.dtype not in ENGINE_DTYPES:
+        return Reason.dtype(leaf.dtype)
+    if any(isinstance(size, torch.SymInt) and _is_unbacked(size) for size in leaf.shape):
+        return Reason.DATA_DEPENDENT
+    return None
+
+
+def _is_unbacked(size: torch.SymInt) -> bool:
+    return not size.node.has_hint()
+
+
+def _is_pool_without_indices(node: torch.fx.Node) -> bool:
+    # Torch-TensorRT rewrites such a pool to one without indices before it converts the graph.
+    pool = node.args[0] if node.target is operator.getitem else node
+    return (
+        isinstance(pool, torch.fx.Node)
+        and pool.target in _POOLS_WITH_INDICES
+        and len(pool.users) == 1
+        and all(user.target is operator.getitem and user.args[1] == 0 for user in pool.users)
+    )
+
+
+def _excluded_name(target: Any) -> str:
+    if isinstance(target, str):
+        return target.removeprefix("torch.ops.")
+    if isinstance(target, torch._ops.OpOverloadPacket):
+        return _packet_name(target)
+    return operator_name(target)
+
+
+def _packet_name(target: Any) -> str:
+    overload = getattr(target, "_op", target)
+    packet = getattr(overload, "overloadpacket", overload)
+    return str(packet)

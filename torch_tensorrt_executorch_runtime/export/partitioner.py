@@ -1,0 +1,206 @@
+"""Chooses the parts of an edge program that become TensorRT engines."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import torch
+from executorch.exir.backend.compile_spec_schema import CompileSpec
+from executorch.exir.backend.partitioner import DelegationSpec, Partitioner, PartitionResult
+from executorch.exir.backend.utils import tag_constant_data
+from torch.export import ExportedProgram
+
+from torch_tensorrt_executorch_runtime._blob import BACKEND_ID
+from torch_tensorrt_executorch_runtime.export._backend_lookup import prefer_own_backend
+from torch_tensorrt_executorch_runtime.export._operator_support import NodeSupport, is_engine_call
+from torch_tensorrt_executorch_runtime.export._options import (
+    REPORT_SPEC,
+    BuildOptions,
+    delegate_specs,
+    normalize_capabilities,
+)
+from torch_tensorrt_executorch_runtime.export._partitions import propose_engine_calls, propose_partitions
+from torch_tensorrt_executorch_runtime.export._settings import use_settings
+from torch_tensorrt_executorch_runtime.export._torch_tensorrt import load_torch_tensorrt
+from torch_tensorrt_executorch_runtime.export.report import OutsideOperator, outside_operators
+
+__all__ = ["TensorRTPartitioner"]
+
+
+class TensorRTPartitioner(Partitioner):  # type: ignore[misc]
+    """Hands what TensorRT can run to TensorRT, for ``to_edge_transform_and_lower``.
+
+    Operators that TensorRT does not take stay for later partitioners or for ExecuTorch's own kernels. In a program
+    whose engines were compiled by Torch-TensorRT, exactly these engines are taken and nothing else.
+
+    Use one instance per method and export. :func:`lower` and :func:`save` do, and they also prepare dynamic sizes so
+    that more operators fit into engines.
+
+    Args:
+        compile_specs: Further compile specs for the delegates.
+        device: CUDA device on which the engines will run; ``cuda:0`` by default.
+        torch_executed_ops: Operators to keep out, as targets (``torch.ops.aten.erf.default``, ``torch.ops.aten.erf``)
+            or names (``"aten.erf.default"``).
+        min_block_size: Engines with fewer computing operators are not built.
+        compute_capabilities: GPUs to build for, such as ``["8.6", "8.9"]``; by default every GPU that TensorRT-RTX
+            supports.
+        weight_streaming_budget_per_engine: Bytes of weights that stay on the GPU, per engine.
+        use_cuda_graphs: Record the engine as a CUDA graph when it runs.
+        **options: Any other field of :class:`BuildOptions`.
+
+    Raises:
+        ExportError: Options that contradict each other.
+        TypeError: An unknown option.
+    """
+
+    def __init__(
+        self,
+        compile_specs: Sequence[CompileSpec] | None = None,
+        *,
+        device: str | int | torch.device | None = None,
+        torch_executed_ops: Collection[Any] = (),
+        min_block_size: int = 1,
+        compute_capabilities: Collection[str | tuple[int, int]] | str | None = None,
+        weight_streaming_budget_per_engine: int | None = None,
+        use_cuda_graphs: bool | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        _check_names(options)
+        self.options = BuildOptions(compute_capabilities=normalize_capabilities(compute_capabilities), **options)
+        specs = delegate_specs(
+            device=device,
+            weight_streaming_budget_per_engine=weight_streaming_budget_per_engine,
+            use_cuda_graphs=use_cuda_graphs,
+            compile_specs=list(compile_specs or ()),
+        )
+        self.delegation_spec = DelegationSpec(BACKEND_ID, [*specs, *self.options.specs()])
+        self.outside: tuple[OutsideOperator, ...] = ()
+        self.kept_whole: frozenset[Any] = frozenset()
+        self._device_is_given = device is not None or any(spec.key == "target_device" for spec in compile_specs or ())
+        self._excluded = tuple(torch_executed_ops)
+        self._min_block_size = min_block_size
+        self._decomposed: frozenset[Any] = frozenset()
+
+    def transform_for_pre_decomposition(self, ep: ExportedProgram) -> ExportedProgram:
+        """Decompose what TensorRT wants decomposed, before ExecuTorch decomposes everything else."""
+        if _has_engine_calls(ep):
+            return ep
+        load_torch_tensorrt()
+        lowering = importlib.import_module("torch_tensorrt.dynamo.lowering")
+        return ep.run_decompositions(
+            lowering.get_decompositions(
+                False, self.options.decompose_attention, False, use_fp32_acc=self.options.use_fp32_acc
+            )
+        )
+
+    def ops_to_not_decompose(
+        self, ep: ExportedProgram
+    ) -> tuple[list[torch._ops.OpOverload], Callable[[torch.fx.Node], bool] | None]:
+        """Name the operators of this program that TensorRT takes whole, wherever they occur."""
+        if _has_engine_calls(ep):
+            return [], None
+        return sorted(self._whole_operators(ep), key=str), None
+
+    def partition(self, exported_program: ExportedProgram) -> PartitionResult:
+        """Tag the nodes of each future engine."""
+        load_torch_tensorrt()
+        prefer_own_backend()
+        if _has_engine_calls(exported_program):
+            proposal = propose_engine_calls(exported_program)
+        else:
+            support = NodeSupport(
+                exported_program,
+                torch_executed_ops=self._excluded,
+                use_fp32_acc=self.options.use_fp32_acc,
+                decompose_attention=self.options.decompose_attention,
+            )
+            proposal = propose_partitions(exported_program, support, min_block_size=self._min_block_size)
+        self.outside = outside_operators(proposal.outside)
+        self.kept_whole = self._left_whole(proposal.outside)
+        tags = self._tag(exported_program, proposal.partitions)
+        tag_constant_data(exported_program)
+        _untag_mutated_buffers(exported_program)
+        return PartitionResult(tagged_exported_program=exported_program, partition_tags=tags)
+
+    def _tag(
+        self, program: ExportedProgram, partitions: Sequence[Sequence[torch.fx.Node]]
+    ) -> dict[str, DelegationSpec]:
+        tags: dict[str, DelegationSpec] = {}
+        for index, nodes in enumerate(partitions):
+            tag = f"tensorrt_{index}"
+            for node in nodes:
+                node.meta["delegation_tag"] = tag
+            specs = list(self.delegation_spec.compile_specs)
+            if index == 0:
+                specs.append(self._report_spec(len(partitions)))
+            tags[tag] = DelegationSpec(BACKEND_ID, specs)
+        del program
+        return tags
+
+    def _report_spec(self, engines: int) -> CompileSpec:
+        report = {"outside": [operator.to_dict() for operator in self.outside], "engines": engines}
+        return CompileSpec(REPORT_SPEC, json.dumps(report, separators=(",", ":")).encode("ascii"))
+
+    def _whole_operators(self, program: ExportedProgram) -> set[torch._ops.OpOverload]:
+        load_torch_tensorrt()
+        use_settings(use_fp32_acc=self.options.use_fp32_acc, decompose_attention=self.options.decompose_attention)
+        table = _default_decompositions()
+        support = NodeSupport(program, torch_executed_ops=self._excluded)
+        nested = set(_nested_targets(program.graph_module))
+        taken: set[torch._ops.OpOverload] = set()
+        refused: set[Any] = nested | self._decomposed
+        for node in program.graph.nodes:
+            if node.op != "call_function" or node.target not in table:
+                continue
+            (taken if support.is_node_supported({}, node) else refused).add(node.target)
+        return taken - refused
+
+    def _left_whole(self, outside: Sequence[tuple[torch.fx.Node, str]]) -> frozenset[Any]:
+        table = _default_decompositions()
+        targets = {getattr(node.target, "_op", node.target) for node, _ in outside}
+        return frozenset(targets & table.keys())
+
+
+def _check_names(options: dict[str, Any]) -> None:
+    unknown = sorted(options.keys() - set(BuildOptions.names()))
+    if unknown:
+        raise TypeError(
+            f"TensorRTPartitioner does not know {', '.join(unknown)}. Supported are compile_specs, device, "
+            "torch_executed_ops, min_block_size, weight_streaming_budget_per_engine, use_cuda_graphs, "
+            f"{', '.join(BuildOptions.names())}."
+        )
+
+
+def _default_decompositions() -> dict[Any, Any]:
+    program = importlib.import_module("executorch.exir.program._program")
+    table: dict[Any, Any] = program._default_decomposition_table()
+    return table
+
+
+def _has_engine_calls(program: ExportedProgram) -> bool:
+    return any(is_engine_call(node) for node in program.graph.nodes)
+
+
+def _nested_targets(module: torch.fx.GraphModule) -> list[Any]:
+    # Operators in branches never reach TensorRT, so they must be decomposed for ExecuTorch's kernels.
+    return [
+        node.target
+        for child in module.modules()
+        if isinstance(child, torch.fx.GraphModule) and child is not module
+        for node in child.graph.nodes
+        if node.op == "call_function"
+    ]
+
+
+def _untag_mutated_buffers(program: ExportedProgram) -> None:
+    # ExecuTorch notices a write only when it happens in a direct user of the buffer, and would otherwise freeze the
+    # buffer's first value into the engine.
+    signature = program.graph_signature
+    mutated = set(signature.buffers_to_mutate.values())
+    for node in program.graph.nodes:
+        if node.op == "placeholder" and signature.inputs_to_buffers.get(node.name) in mutated:
+            node.meta.pop("delegation_tag", None)
