@@ -36,7 +36,7 @@ TOLERANCE: Mapping[torch.dtype, float] = {
 
 
 def relative_error(actual: Tensor, expected: Tensor) -> float:
-    """Return ``|actual - expected| / |expected|`` (2-norms, in float64); infinity where a shape or a finite value differs."""
+    """Return ``|actual - expected| / |expected|`` (2-norms, in float64); infinity for another shape or a NaN."""
     if actual.shape != expected.shape or not bool(torch.isfinite(actual).all()):
         return float("inf")
     a, b = actual.double().cpu(), expected.double().cpu()

@@ -63,7 +63,7 @@ class ResNet18(nn.Module):
 
 
 class EncoderBlock(nn.Module):
-    """One transformer encoder block for ``[batch, length, width]``: attention and a feed-forward part, both residual."""
+    """One transformer encoder block for ``[batch, length, width]``: attention and feed-forward, both residual."""
 
     def __init__(self, *, width: int = 256, heads: int = 8) -> None:
         super().__init__()
