@@ -1,7 +1,8 @@
 #pragma once
 
 // The C functions that the library exports: for the Python module `_native` and for the installed header
-// `executorch/backends/tensorrt/caller_stream.h`. No exception leaves them; every one may be called from any thread.
+// `executorch/backends/tensorrt/caller_stream.h`. No exception leaves them; every one may be called from any
+// thread.
 
 #include <stddef.h>
 
@@ -19,21 +20,26 @@ TENSORRT_EXECUTORCH_EXPORT int tensorrt_executorch_registration_error();
 /// Valid until the next call on the same thread.
 TENSORRT_EXECUTORCH_EXPORT const char* tensorrt_executorch_backend_owner();
 
-/// Whether this library brought ExecuTorch's CUDA `DeviceAllocator` (else "why" says who did or what switched it off).
+/// Whether this library brought ExecuTorch's CUDA `DeviceAllocator` (else "why" says who did or what switched
+/// it off).
 TENSORRT_EXECUTORCH_EXPORT bool tensorrt_executorch_owns_device_allocator();
 TENSORRT_EXECUTORCH_EXPORT const char* tensorrt_executorch_device_allocator_reason();
 
 /// Adds a site-packages folder in which TensorRT wheels are looked for, after those beside this library.
 TENSORRT_EXECUTORCH_EXPORT void tensorrt_executorch_add_search_folder(const char* folder);
 
-/// Tells what this machine has, as pairs of key and value: `cuda.driver`, `cuda.runtime`, `cuda.devices`, `cuda.error`,
-/// `device.<n>.name`, `device.<n>.compute_capability`, `device.<n>.memory_bytes`, and for each flavour of TensorRT
-/// (`rtx`, `full`, `lean`, `dispatch`): `tensorrt.<flavour>.path`, `.version` or `.error`. Opens TensorRT libraries.
-TENSORRT_EXECUTORCH_EXPORT void tensorrt_executorch_describe(void (*visit)(void* context, const char* key, const char* value),
+/// Tells what this machine has, as pairs of key and value: `cuda.driver`, `cuda.runtime`, `cuda.devices`,
+/// `cuda.error`, `device.<n>.name`, `device.<n>.compute_capability`, `device.<n>.memory_bytes`, and for each
+/// flavour of TensorRT
+/// (`rtx`, `full`, `lean`, `dispatch`): `tensorrt.<flavour>.path`, `.version` or `.error`. Opens TensorRT
+/// libraries.
+TENSORRT_EXECUTORCH_EXPORT void tensorrt_executorch_describe(void (*visit)(void* context, const char* key,
+                                                                           const char* value),
                                                              void* context);
 
 /// The caller's stream of this thread. `stream` is a `cudaStream_t`; null is a stream like any other.
-/// `set` and `clear` replace the whole state and are used in pairs by scope guards, which save and restore it.
+/// `set` and `clear` replace the whole state and are used in pairs by scope guards, which save and restore
+/// it.
 TENSORRT_EXECUTORCH_EXPORT bool tensorrt_executorch_get_caller_stream(void** stream);
 TENSORRT_EXECUTORCH_EXPORT void tensorrt_executorch_set_caller_stream(void* stream);
 TENSORRT_EXECUTORCH_EXPORT void tensorrt_executorch_clear_caller_stream();

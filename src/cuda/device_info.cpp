@@ -1,0 +1,22 @@
+#include "cuda/device_info.h"
+
+namespace executorch::backends::tensorrt {
+
+Result<int> device_count() {
+  int count = 0;
+  ET_CHECK_OK_OR_RETURN_ERROR(check(cudaGetDeviceCount(&count), "cudaGetDeviceCount"));
+  if (count == 0) {
+    return check(cudaErrorNoDevice, "cudaGetDeviceCount");
+  }
+  return count;
+}
+
+Result<DeviceInfo> device_info(int device) {
+  cudaDeviceProp properties{};
+  ET_CHECK_OK_OR_RETURN_ERROR(check(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties"));
+  return DeviceInfo{properties.name,
+                    std::to_string(properties.major) + "." + std::to_string(properties.minor),
+                    properties.totalGlobalMem};
+}
+
+}  // namespace executorch::backends::tensorrt

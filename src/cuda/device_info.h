@@ -1,0 +1,26 @@
+#pragma once
+
+#include <executorch/runtime/core/result.h>
+
+#include <cstddef>
+#include <string>
+
+#include "cuda/check.h"
+
+namespace executorch::backends::tensorrt {
+
+using runtime::Result;
+
+/// What the driver says of one GPU.
+struct DeviceInfo {
+  std::string name;
+  std::string compute_capability;  ///< such as "9.0"
+  size_t memory_bytes;
+};
+
+/// How many GPUs there are. Without a driver, or without a GPU, `NotFound` and a sentence.
+Result<int> device_count();
+
+Result<DeviceInfo> device_info(int device);
+
+}  // namespace executorch::backends::tensorrt

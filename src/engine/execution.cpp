@@ -1,0 +1,291 @@
+// One call of a loaded engine: check, bind, queue, deliver, complete.
+
+#include <cstring>
+
+#include "blob/in_quotes.h"
+#include "cuda/copy.h"
+#include "cuda/device_scope.h"
+#include "cuda/pointer.h"
+#include "engine/engine.h"
+#include "log/log.h"
+#include "tensorrt/diagnostics.h"
+
+namespace executorch::backends::tensorrt {
+
+namespace {
+
+// What TensorRT's headers ask of an address that is bound.
+constexpr uintptr_t kAddressAlignment = 256;
+
+bool is_aligned(const void* address) { return reinterpret_cast<uintptr_t>(address) % kAddressAlignment == 0; }
+
+/// Waits on the host for what was queued, unless it was released: after a failure in the middle of a call the
+/// caller may free its tensors at once.
+class PendingWork {
+ public:
+  explicit PendingWork(StreamView stream) : stream_(stream) {}
+  ~PendingWork() {
+    if (armed_) {
+      log_failure(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize (after a failed call)");
+    }
+  }
+  PendingWork(const PendingWork&) = delete;
+  PendingWork& operator=(const PendingWork&) = delete;
+  void release() { armed_ = false; }
+
+ private:
+  StreamView stream_;
+  bool armed_ = true;
+};
+
+Error refuse_call(const std::string& label, const char* what, const std::string& tensor) {
+  const std::string reason = take_reason();
+  DELEGATE_LOG(Error, "%s: TensorRT refused %s%s%s. TensorRT says: %s.", label.c_str(), what,
+               tensor.empty() ? "" : " of ", tensor.empty() ? "" : in_quotes(tensor).c_str(),
+               reason.empty() ? "nothing" : reason.c_str());
+  return Error::Internal;
+}
+
+}  // namespace
+
+Error LoadedEngine::run(Span<Tensor* const> tensors, StreamView stream, Completion completion) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const DeviceScope scope(device_);
+  ET_CHECK_OK_OR_RETURN_ERROR(scope.error());
+  ET_CHECK_OK_OR_RETURN_ERROR(assign(tensors));
+  ET_CHECK_OK_OR_RETURN_ERROR(start_after_last_call(stream));
+  PendingWork pending(stream);
+  ET_CHECK_OK_OR_RETURN_ERROR(queue(stream));
+  ET_CHECK_OK_OR_RETURN_ERROR(finish(stream, completion));
+  pending.release();
+  return Error::Ok;
+}
+
+Error LoadedEngine::assign(Span<Tensor* const> tensors) {
+  const size_t all = inputs_.size() + outputs_.size();
+  const size_t fewest = inputs_.size() + unaliased_output_count_;
+  if (tensors.size() != all && tensors.size() != fewest) {
+    DELEGATE_LOG(Error,
+                 "%s: the program gives the engine %zu tensors, but it has %zu inputs and %zu outputs (%zu "
+                 "without those that share an "
+                 "input's memory). Export the model again.",
+                 label_.c_str(), tensors.size(), inputs_.size(), outputs_.size(), unaliased_output_count_);
+    return Error::InvalidArgument;
+  }
+  size_t next = 0;
+  for (Port& input : inputs_) {
+    input.tensor = tensors[next++];
+  }
+  for (Port& output : outputs_) {
+    const bool left_out = tensors.size() == fewest && output.binding.alias_of != Binding::kNoAlias;
+    output.tensor = left_out ? nullptr : tensors[next++];
+  }
+  waits_for_host_ = false;
+  return Error::Ok;
+}
+
+// One execution context is not to be used by two streams at once.
+Error LoadedEngine::start_after_last_call(StreamView stream) {
+  if (!in_flight_ || stream == last_stream_) {
+    return Error::Ok;
+  }
+  return event_.make_wait(stream);
+}
+
+Error LoadedEngine::queue(StreamView stream) {
+  for (Port& input : inputs_) {
+    ET_CHECK_OK_OR_RETURN_ERROR(bind_input(input, stream));
+  }
+  ET_CHECK_OK_OR_RETURN_ERROR(infer_output_shapes());
+  for (Port& output : outputs_) {
+    ET_CHECK_OK_OR_RETURN_ERROR(bind_output(output));
+  }
+  take_reason();
+  if (!context_.enqueue(stream.get())) {
+    return refuse_call(label_, "to run the engine", "");
+  }
+  for (Port& output : outputs_) {
+    ET_CHECK_OK_OR_RETURN_ERROR(queue_delivery(output, stream));
+  }
+  return Error::Ok;
+}
+
+Error LoadedEngine::bind_input(Port& port, StreamView stream) {
+  ET_CHECK_OK_OR_RETURN_ERROR(check_input(port.binding, *port.tensor, label_));
+  ET_CHECK_OK_OR_RETURN_ERROR(set_shape(port, shape_of(*port.tensor)));
+  if (port.tensor->numel() == 0) {
+    return set_address(port, placeholder_.data());
+  }
+  ET_CHECK_OK_OR_RETURN_ERROR(find_access(port, "input"));
+  if (port.access == Access::kInPlace) {
+    return set_address(port, port.tensor->mutable_data_ptr());
+  }
+  if (port.binding.is_aliased) {
+    DELEGATE_LOG(Error,
+                 "%s: the engine updates input %s in place, so it must be memory of GPU %d, aligned to %zu "
+                 "bytes; the caller's is not. "
+                 "Keep this tensor on the GPU.",
+                 label_.c_str(), in_quotes(port.binding.name).c_str(), device_,
+                 static_cast<size_t>(kAddressAlignment));
+    return Error::InvalidArgument;
+  }
+  return stage_input(port, stream);
+}
+
+Error LoadedEngine::stage_input(Port& port, StreamView stream) {
+  ET_CHECK_OK_OR_RETURN_ERROR(reserve_staging(port));
+  const size_t size_bytes = port.tensor->nbytes();
+  const void* source = port.tensor->const_data_ptr();
+  if (port.access == Access::kPageable) {
+    std::memcpy(port.pinned_staging.data(), source, size_bytes);
+    source = port.pinned_staging.data();
+  }
+  ET_CHECK_OK_OR_RETURN_ERROR(copy_async(port.device_staging.data(), source, size_bytes, stream));
+  return set_address(port, port.device_staging.data());
+}
+
+Error LoadedEngine::infer_output_shapes() {
+  if (!shapes_changed_) {
+    return Error::Ok;
+  }
+  take_reason();
+  if (context_.infer_shapes() != 0) {
+    return refuse_call(label_, "to infer the output shapes from these inputs", "");
+  }
+  for (Port& output : outputs_) {
+    output.shape = context_.shape(output.binding.name.c_str());
+    for (int32_t i = 0; i < output.shape.nb_dims; ++i) {
+      if (output.shape.d[i] < 0) {
+        DELEGATE_LOG(Error,
+                     "%s: the shape of output %s, %s, depends on data, which is not supported. Keep that "
+                     "operator outside the engine.",
+                     label_.c_str(), in_quotes(output.binding.name).c_str(),
+                     abi::to_string(output.shape).c_str());
+        return Error::NotSupported;
+      }
+    }
+  }
+  shapes_changed_ = false;
+  return Error::Ok;
+}
+
+Error LoadedEngine::bind_output(Port& port) {
+  if (port.tensor != nullptr) {
+    ET_CHECK_OK_OR_RETURN_ERROR(prepare_output(port.binding, port.shape, *port.tensor, label_));
+    if (port.tensor->numel() > 0) {
+      ET_CHECK_OK_OR_RETURN_ERROR(find_access(port, "output"));
+    }
+  }
+  if (port.binding.alias_of != Binding::kNoAlias) {
+    return set_address(port, inputs_[static_cast<size_t>(port.binding.alias_of)].address);
+  }
+  if (port.tensor->numel() == 0) {
+    return set_address(port, placeholder_.data());
+  }
+  if (port.access == Access::kInPlace) {
+    return set_address(port, port.tensor->mutable_data_ptr());
+  }
+  ET_CHECK_OK_OR_RETURN_ERROR(reserve_staging(port));
+  return set_address(port, port.device_staging.data());
+}
+
+// Nothing to deliver where the engine wrote into the caller's memory, which is the case whenever the
+// addresses agree.
+bool LoadedEngine::needs_delivery(const Port& port) {
+  return port.tensor != nullptr && port.tensor->numel() > 0 && port.tensor->const_data_ptr() != port.address;
+}
+
+Error LoadedEngine::queue_delivery(Port& port, StreamView stream) {
+  if (!needs_delivery(port)) {
+    return Error::Ok;
+  }
+  void* target = port.tensor->mutable_data_ptr();
+  if (port.access == Access::kPageable) {
+    ET_CHECK_OK_OR_RETURN_ERROR(port.pinned_staging.reserve(port.tensor->nbytes()));
+    target = port.pinned_staging.data();
+  }
+  waits_for_host_ |= port.access == Access::kPageable || port.access == Access::kPinned;
+  return copy_async(target, port.address, port.tensor->nbytes(), stream);
+}
+
+Error LoadedEngine::finish(StreamView stream, Completion completion) {
+  last_stream_ = stream;
+  if (completion == Completion::kQueued && !waits_for_host_) {
+    ET_CHECK_OK_OR_RETURN_ERROR(event_.record(stream));
+    in_flight_ = true;
+    return Error::Ok;
+  }
+  ET_CHECK_OK_OR_RETURN_ERROR(stream.synchronize());
+  in_flight_ = false;
+  for (const Port& output : outputs_) {
+    if (needs_delivery(output) && output.access == Access::kPageable) {
+      std::memcpy(output.tensor->mutable_data_ptr(), output.pinned_staging.data(), output.tensor->nbytes());
+    }
+  }
+  return Error::Ok;
+}
+
+Error LoadedEngine::set_shape(Port& port, const abi::Dims& shape) {
+  if (shape == port.shape) {
+    return Error::Ok;
+  }
+  take_reason();
+  if (!context_.set_input_shape(port.binding.name.c_str(), shape)) {
+    port.shape.nb_dims = -1;
+    return refuse_call(label_, "the shape", port.binding.name);
+  }
+  port.shape = shape;
+  shapes_changed_ = true;
+  return Error::Ok;
+}
+
+Error LoadedEngine::set_address(Port& port, void* address) {
+  if (address == port.address) {
+    return Error::Ok;
+  }
+  take_reason();
+  if (!context_.set_tensor_address(port.binding.name.c_str(), address)) {
+    port.address = nullptr;
+    return refuse_call(label_, "the address", port.binding.name);
+  }
+  port.address = address;
+  return Error::Ok;
+}
+
+// Buffers of this object may still be in use by the last call, when that returned early.
+Error LoadedEngine::reserve_staging(Port& port) {
+  ET_CHECK_OK_OR_RETURN_ERROR(wait_for_last_call());
+  const size_t size_bytes = port.tensor->nbytes();
+  ET_CHECK_OK_OR_RETURN_ERROR(port.device_staging.reserve(size_bytes));
+  return port.access == Access::kPageable ? port.pinned_staging.reserve(size_bytes) : Error::Ok;
+}
+
+Error LoadedEngine::wait_for_last_call() {
+  if (!in_flight_) {
+    return Error::Ok;
+  }
+  in_flight_ = false;
+  return event_.synchronize();
+}
+
+Error LoadedEngine::find_access(Port& port, const char* direction) const {
+  const void* data = port.tensor->const_data_ptr();
+  auto info = describe_pointer(data);
+  ET_CHECK_OK_OR_RETURN_ERROR(info.error());
+  if (info->kind == MemoryKind::kDevice && info->device != device_) {
+    DELEGATE_LOG(Error,
+                 "%s: %s %s is in the memory of GPU %d, but the engine runs on GPU %d. Move the tensor, or "
+                 "export the model with "
+                 "device=\"cuda:%d\".",
+                 label_.c_str(), direction, in_quotes(port.binding.name).c_str(), info->device, device_,
+                 info->device);
+    return Error::InvalidArgument;
+  }
+  port.access = info->kind == MemoryKind::kPageable ? Access::kPageable
+                : info->kind == MemoryKind::kPinned ? Access::kPinned
+                : is_aligned(data)                  ? Access::kInPlace
+                                                    : Access::kUnaligned;
+  return Error::Ok;
+}
+
+}  // namespace executorch::backends::tensorrt

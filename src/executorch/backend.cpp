@@ -1,0 +1,121 @@
+#include "executorch/backend.h"
+
+#include <executorch/runtime/core/evalue.h>
+
+#include <exception>
+#include <new>
+
+#include "cuda/device_info.h"
+#include "engine/engine.h"
+#include "engine/options.h"
+#include "executorch/caller_stream.h"
+#include "log/log.h"
+
+namespace executorch::backends::tensorrt {
+
+using runtime::ArrayRef;
+using runtime::BackendExecutionContext;
+using runtime::BackendInitContext;
+using runtime::BackendOption;
+using runtime::CompileSpec;
+using runtime::DelegateHandle;
+using runtime::EValue;
+using runtime::FreeableBuffer;
+
+namespace {
+
+/// The adapter's own state of one delegate: the engine, and room for one call's tensors.
+struct Handle {
+  LoadedEngine::Owner engine;
+};
+
+/// Runs `work` so that no exception crosses into ExecuTorch, which is built without them.
+template <class Work>
+auto contain(const char* what, Work&& work) -> decltype(work()) {
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+    DELEGATE_LOG(Error, "%s ran out of host memory.", what);
+    return Error::MemoryAllocationFailed;
+  } catch (const std::exception& error) {
+    DELEGATE_LOG(Error, "%s failed: %s.", what, error.what());
+    return Error::Internal;
+  }
+}
+
+Result<DelegateHandle*> load(BackendInitContext& context, FreeableBuffer* processed,
+                             ArrayRef<CompileSpec> compile_specs) {
+  if (processed == nullptr || processed->data() == nullptr) {
+    DELEGATE_LOG(Error,
+                 "The program holds no data for TensorRTBackend; it is damaged. Export the model again.");
+    return Error::InvalidArgument;
+  }
+  const auto load_options = context.runtime_specs();
+  auto options = read_load_options(compile_specs, {load_options.data(), load_options.size()});
+  ET_CHECK_OK_OR_RETURN_ERROR(options.error());
+  const char* method = context.get_method_name();
+  const std::string label = std::string("method \"") + (method == nullptr ? "" : method) + "\"";
+  const Bytes blob(static_cast<const uint8_t*>(processed->data()), processed->size());
+  auto engine = LoadedEngine::load(blob, *options, label);
+  ET_CHECK_OK_OR_RETURN_ERROR(engine.error());
+  processed->Free();  // TensorRT has copied what it needs
+  return static_cast<DelegateHandle*>(new Handle{std::move(*engine)});
+}
+
+/// The tensors among the arguments. Sizes that the program passes as integers beside the tensors that have
+/// them are no bindings of an engine.
+Result<std::vector<Tensor*>> tensors_of(runtime::Span<EValue*> arguments, const std::string& label) {
+  std::vector<Tensor*> tensors;
+  tensors.reserve(arguments.size());
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i]->isTensor()) {
+      tensors.push_back(&arguments[i]->toTensor());
+    } else if (!arguments[i]->isInt()) {
+      DELEGATE_LOG(Error, "%s: argument %zu of the engine is no tensor. Export the model again.",
+                   label.c_str(), i);
+      return Error::InvalidArgument;
+    }
+  }
+  return tensors;
+}
+
+Error run(Handle* handle, runtime::Span<EValue*> arguments) {
+  if (handle == nullptr) {
+    DELEGATE_LOG(Error, "TensorRTBackend was called without a loaded engine. Load the method first.");
+    return Error::InvalidArgument;
+  }
+  LoadedEngine& engine = *handle->engine;
+  auto tensors = tensors_of(arguments, engine.label());
+  ET_CHECK_OK_OR_RETURN_ERROR(tensors.error());
+  const auto chosen = caller_stream();
+  // Without a stream of the caller's nothing tells what will read the results, so they must be there.
+  return engine.run({tensors->data(), tensors->size()}, chosen.value_or(StreamView::per_thread()),
+                    chosen.has_value() ? Completion::kQueued : Completion::kFinished);
+}
+
+}  // namespace
+
+bool TensorRTBackend::is_available() const { return device_count().ok(); }
+
+Result<DelegateHandle*> TensorRTBackend::init(BackendInitContext& context, FreeableBuffer* processed,
+                                              ArrayRef<CompileSpec> compile_specs) const {
+  return contain("Loading an engine", [&] { return load(context, processed, compile_specs); });
+}
+
+Error TensorRTBackend::execute(BackendExecutionContext&, DelegateHandle* handle,
+                               runtime::Span<EValue*> arguments) const {
+  return contain("Running an engine", [&] { return run(static_cast<Handle*>(handle), arguments); });
+}
+
+Error TensorRTBackend::set_option(runtime::BackendOptionContext&,
+                                  const runtime::Span<BackendOption>& options) {
+  return contain("Setting an option", [&] { return set_process_options(options); });
+}
+
+Error TensorRTBackend::get_option(runtime::BackendOptionContext&, runtime::Span<BackendOption>& options) {
+  return contain("Reading an option", [&] { return get_process_options(options); });
+}
+
+void TensorRTBackend::destroy(DelegateHandle* handle) const { delete static_cast<Handle*>(handle); }
+
+}  // namespace executorch::backends::tensorrt
