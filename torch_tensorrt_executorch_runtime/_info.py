@@ -33,7 +33,16 @@ def delegate_info() -> dict[str, Any]:
         >>> tter.delegate_info()["registered"]
         True
     """
-    info: dict[str, Any] = {
+    info = installed()
+    if not info["skipped"]:
+        info |= _runtime(dict(_loader.native().describe()))
+    info["missing"] = _missing(info)
+    return info
+
+
+def installed() -> dict[str, Any]:
+    """Say what is installed, without loading anything: the part of `delegate_info` that cannot fail."""
+    return {
         "version": importlib.metadata.version(_DISTRIBUTION),
         "library": str(_paths.library_path()),
         "skipped": _loader.skipped(),
@@ -41,11 +50,8 @@ def delegate_info() -> dict[str, Any]:
         "python": sys.version.split()[0],
         "executorch": _executorch(),
         "torch": _torch(),
+        "missing": [],
     }
-    if not info["skipped"]:
-        info |= _runtime(dict(_loader.native().describe()))
-    info["missing"] = _missing(info)
-    return info
 
 
 def _executorch() -> dict[str, Any]:
