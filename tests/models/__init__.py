@@ -65,12 +65,22 @@ class Method:
         return torch.export.export(self.module, self.inputs, dynamic_shapes=self.dynamic_shapes)
 
     def expected(self, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """Return what eager PyTorch computes in float32, on the device of the inputs, always as a tuple."""
+        """Return what eager PyTorch computes in float32 from the same inputs, always as a tuple."""
         half = (torch.float16, torch.bfloat16)
         wide = tuple(x.float() if x.dtype in half else x for x in inputs)
         with torch.no_grad():
             result = self.reference(*wide)
-        return result if isinstance(result, tuple) else (result,)
+        return _as_tuple(result)
+
+    def expected_exactly(self, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """Return the float32 results rounded once to the types that the module itself returns."""
+        with torch.no_grad():
+            own = _as_tuple(self.module(*inputs))
+        return tuple(y.to(kind.dtype) for y, kind in zip(self.expected(inputs), own, strict=True))
+
+
+def _as_tuple(result: Any) -> tuple[Tensor, ...]:
+    return result if isinstance(result, tuple) else (result,)
 
 
 @dataclass(frozen=True)
