@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from torch_tensorrt_executorch_runtime._errors import DelegateCompatibilityError, DelegateError
+from torch_tensorrt_executorch_runtime._errors import DelegateError
 from torch_tensorrt_executorch_runtime.cli import _output, check, doctor, export, run, show
 
 __all__ = ["app", "main"]
@@ -34,7 +34,10 @@ def main() -> None:
         # The reader went away, as in `... | head`. Python would complain once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
-    except (DelegateError, DelegateCompatibilityError, ImportError, OSError) as error:
+    except OSError as error:
+        _output.fail(f"{error.filename}: {error.strerror}." if error.filename else str(error))
+        sys.exit(1)
+    except (DelegateError, ImportError) as error:  # of the latter: DelegateCompatibilityError, and torch not installed
         _output.fail(str(error))
         sys.exit(1)
     except KeyboardInterrupt:
