@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -80,10 +80,16 @@ class TensorRTPartitioner(Partitioner):  # type: ignore[misc]
         self.delegation_spec = DelegationSpec(BACKEND_ID, [*specs, *self.options.specs()])
         self.outside: tuple[OutsideOperator, ...] = ()
         self.kept_whole: frozenset[Any] = frozenset()
-        self._device_is_given = device is not None or any(spec.key == "target_device" for spec in compile_specs or ())
         self._excluded = tuple(torch_executed_ops)
         self._min_block_size = min_block_size
         self._decomposed: frozenset[Any] = frozenset()
+
+    def decompose(self, operators: Iterable[Any]) -> None:
+        """Let ExecuTorch decompose these operators although TensorRT takes them whole.
+
+        For operators in ``kept_whole`` after :meth:`partition`: they were kept for an engine that did not come about.
+        """
+        self._decomposed = frozenset(operators)
 
     def transform_for_pre_decomposition(self, ep: ExportedProgram) -> ExportedProgram:
         """Decompose what TensorRT wants decomposed, before ExecuTorch decomposes everything else."""
@@ -121,14 +127,12 @@ class TensorRTPartitioner(Partitioner):  # type: ignore[misc]
             proposal = propose_partitions(exported_program, support, min_block_size=self._min_block_size)
         self.outside = outside_operators(proposal.outside)
         self.kept_whole = self._left_whole(proposal.outside)
-        tags = self._tag(exported_program, proposal.partitions)
+        tags = self._tag(proposal.partitions)
         tag_constant_data(exported_program)
         _untag_mutated_buffers(exported_program)
         return PartitionResult(tagged_exported_program=exported_program, partition_tags=tags)
 
-    def _tag(
-        self, program: ExportedProgram, partitions: Sequence[Sequence[torch.fx.Node]]
-    ) -> dict[str, DelegationSpec]:
+    def _tag(self, partitions: Sequence[Sequence[torch.fx.Node]]) -> dict[str, DelegationSpec]:
         tags: dict[str, DelegationSpec] = {}
         for index, nodes in enumerate(partitions):
             tag = f"tensorrt_{index}"
@@ -138,7 +142,6 @@ class TensorRTPartitioner(Partitioner):  # type: ignore[misc]
             if index == 0:
                 specs.append(self._report_spec(len(partitions)))
             tags[tag] = DelegationSpec(BACKEND_ID, specs)
-        del program
         return tags
 
     def _report_spec(self, engines: int) -> CompileSpec:

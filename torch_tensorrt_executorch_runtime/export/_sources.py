@@ -1,0 +1,287 @@
+"""Turns what the caller has into one exported program per method."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.export import Dim, ExportedProgram
+from torch.utils import _pytree as pytree
+
+from torch_tensorrt_executorch_runtime._errors import ExportError, UnsupportedSourceError
+from torch_tensorrt_executorch_runtime.export._operator_support import is_engine_call
+from torch_tensorrt_executorch_runtime.export._profiles import size_range
+from torch_tensorrt_executorch_runtime.export._torch_tensorrt import load_torch_tensorrt
+
+__all__ = ["Method", "methods_of"]
+
+_LOGGER = logging.getLogger("torch_tensorrt_executorch_runtime.export")
+
+_WHAT_IS_SUPPORTED = (
+    "Give a torch.nn.Module with arg_inputs, a torch.export.ExportedProgram, a GraphModule compiled by "
+    "torch_tensorrt.dynamo.compile, or a dict of method names to ExportedPrograms."
+)
+
+# Position of the argument that says whether the operator behaves as in training.
+_TRAINING_FLAGS: dict[str, int] = {
+    "aten.dropout": 2,
+    "aten.feature_dropout": 2,
+    "aten.alpha_dropout": 2,
+    "aten.feature_alpha_dropout": 2,
+    "aten.native_dropout": 2,
+    "aten.batch_norm": 5,
+    "aten.native_batch_norm": 5,
+    "aten.cudnn_batch_norm": 5,
+    "aten._native_batch_norm_legit": 5,
+    "aten._native_batch_norm_legit_functional": 5,
+    "aten.rrelu": 3,
+}
+
+
+@dataclass(frozen=True)
+class Method:
+    """One method: its program, and how many engines it brings when it was compiled before."""
+
+    program: ExportedProgram
+    compiled_engines: int = 0
+
+
+def methods_of(
+    source: Any,
+    *,
+    inputs: Sequence[Any] | None = None,
+    arg_inputs: Sequence[Any] | None = None,
+    kwarg_inputs: Mapping[str, Any] | None = None,
+    dynamic_shapes: Any = None,
+    retrace: bool | None = None,
+    use_legacy_exporter: bool | None = None,
+) -> dict[str, Method]:
+    """Return the methods of a source. The source is not changed.
+
+    Raises:
+        UnsupportedSourceError: The source is of a kind that cannot be exported.
+        ExportError: It is of a supported kind but cannot be exported as it is.
+        ValueError: The other arguments do not fit the source.
+    """
+    if inputs is not None and arg_inputs is not None:
+        raise ValueError("inputs and arg_inputs are two names of one argument. Pass one of them.")
+    example = _Example(inputs if inputs is not None else arg_inputs, kwarg_inputs, dynamic_shapes)
+    source = _unwrap(source)
+    if isinstance(source, Mapping):
+        programs = _mapping(source, example, retrace)
+    elif isinstance(source, ExportedProgram):
+        _check_program_options(example, retrace)
+        programs = {"forward": source}
+    elif isinstance(source, torch.nn.Module):
+        return {"forward": _module(source, example, retrace=bool(retrace), use_legacy_exporter=use_legacy_exporter)}
+    else:
+        raise UnsupportedSourceError(f"The source is a {type(source).__name__}. {_WHAT_IS_SUPPORTED}")
+    return {name: _method(program, name) for name, program in programs.items()}
+
+
+@dataclass(frozen=True)
+class _Example:
+    """The example inputs as the caller gave them; ``torch_tensorrt.Input`` stands for a range of shapes."""
+
+    arguments: Sequence[Any] | None
+    keywords: Mapping[str, Any] | None
+    dynamic_shapes: Any
+
+    @property
+    def is_empty(self) -> bool:
+        return self.arguments is None and not self.keywords
+
+    def tensors(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        arguments = tuple(pytree.tree_map(_example_tensor, tuple(self.arguments or ())))
+        return arguments, pytree.tree_map(_example_tensor, dict(self.keywords or {}))
+
+    def shapes(self, module: torch.nn.Module) -> Any:
+        """Return ``dynamic_shapes`` for ``torch.export``, read from the ``Input`` objects when none were given."""
+        leaves = pytree.tree_leaves((self.arguments, self.keywords))
+        if self.dynamic_shapes is not None or not any(_is_dynamic(leaf) for leaf in leaves):
+            return self.dynamic_shapes
+        if not all(_is_input(leaf) for leaf in leaves):
+            raise ValueError(
+                "Tensors and torch_tensorrt.Input objects with a range of shapes are mixed. Pass dynamic_shapes=, or "
+                "Input objects only."
+            )
+        import inspect
+
+        bound = inspect.signature(module.forward).bind(*(self.arguments or ()), **(self.keywords or {}))
+        counter: Iterator[int] = iter(range(len(leaves)))
+        return pytree.tree_map(lambda leaf: _input_dims(leaf, next(counter)), dict(bound.arguments))
+
+
+def _unwrap(source: Any) -> Any:
+    """Return the module inside the wrapper that Torch-TensorRT puts around it for CUDA graphs."""
+    if type(source).__name__ == "CudaGraphsTorchTensorRTModule":
+        return source.compiled_module
+    return source
+
+
+def _mapping(source: Mapping[Any, Any], example: _Example, retrace: bool | None) -> dict[str, ExportedProgram]:
+    if not source:
+        raise ValueError("The dict of methods is empty. Give at least one method name with its ExportedProgram.")
+    if not example.is_empty or example.dynamic_shapes is not None or retrace:
+        raise ValueError(
+            "Inputs, dynamic_shapes and retrace=True do not go with a dict of methods: its programs are exported "
+            "already. Leave them out."
+        )
+    names_by_id: dict[int, str] = {}
+    for name, program in source.items():
+        if not isinstance(name, str) or not name.isidentifier():
+            raise ValueError(f"The method name {name!r} is not a Python identifier. Rename it.")
+        if not isinstance(program, ExportedProgram):
+            raise UnsupportedSourceError(
+                f"Method {name!r} is a {type(program).__name__}, but a dict of methods takes ExportedPrograms. "
+                "Export it with torch.export.export first."
+            )
+        twin = names_by_id.setdefault(id(program), name)
+        if twin != name:
+            raise ValueError(f"{twin!r} and {name!r} are the same ExportedProgram object. Export each method by itself.")
+    return dict(source)
+
+
+def _check_program_options(example: _Example, retrace: bool | None) -> None:
+    if example.dynamic_shapes is not None or retrace:
+        raise ValueError(
+            "dynamic_shapes and retrace=True do not go with an ExportedProgram: it is exported already. "
+            "Give them to torch.export.export."
+        )
+    if not example.is_empty:
+        _LOGGER.warning("The example inputs are not used: the ExportedProgram has its own.")
+
+
+def _module(
+    module: torch.nn.Module, example: _Example, *, retrace: bool, use_legacy_exporter: bool | None
+) -> Method:
+    if isinstance(module, torch.jit.ScriptModule):
+        raise UnsupportedSourceError(f"The source is a TorchScript module. {_WHAT_IS_SUPPORTED}")
+    if hasattr(module, "_orig_mod"):
+        raise UnsupportedSourceError(
+            "The source was made by torch.compile, whose result cannot be exported. Give the module that was passed to "
+            "torch.compile."
+        )
+    if any(type(child).__name__ == "TorchTensorRTModule" for child in module.modules()):
+        return _compiled(module, example, retrace=retrace, use_legacy_exporter=use_legacy_exporter)
+    if example.is_empty:
+        raise UnsupportedSourceError(
+            f"The source is a {type(module).__name__} and there are no example inputs to export it with. "
+            "Pass arg_inputs=(...)."
+        )
+    return _method(_export(module, example), "forward")
+
+
+def _compiled(
+    module: torch.nn.Module, example: _Example, *, retrace: bool, use_legacy_exporter: bool | None
+) -> Method:
+    compiled = importlib.import_module("torch_tensorrt_executorch_runtime.export._compiled_module")
+    arguments, keywords = example.tensors()
+    program, engines = compiled.export_compiled(
+        module,
+        arguments=arguments,
+        keywords=keywords,
+        dynamic_shapes=example.shapes(module),
+        retrace=retrace,
+        use_legacy_exporter=use_legacy_exporter,
+    )
+    return Method(program, engines)
+
+
+def _export(module: torch.nn.Module, example: _Example) -> ExportedProgram:
+    arguments, keywords = example.tensors()
+    try:
+        with torch.no_grad():
+            return torch.export.export(
+                module, arguments, keywords, dynamic_shapes=example.shapes(module), strict=False
+            )
+    except (ValueError, TypeError) as error:
+        raise ExportError(f"torch.export could not export the {type(module).__name__}: {error}") from error
+
+
+def _method(program: ExportedProgram, name: str) -> Method:
+    if any(is_engine_call(node) for node in program.graph.nodes):
+        compiled = importlib.import_module("torch_tensorrt_executorch_runtime.export._compiled_module")
+        return Method(*compiled.adopt_program(program, []))
+    _refuse_training(program, name)
+    _refuse_unbounded(program, name)
+    return Method(_on_cpu(program))
+
+
+def _refuse_training(program: ExportedProgram, name: str) -> None:
+    for node in program.graph.nodes:
+        target = str(getattr(node.target, "overloadpacket", ""))
+        position = _TRAINING_FLAGS.get(target)
+        if position is not None and len(node.args) > position and node.args[position] is True:
+            raise ExportError(
+                f"Method {name!r} was exported in training mode: {target} at {node.name!r} drops values or updates "
+                "statistics. Call .eval() on the module before exporting."
+            )
+
+
+def _refuse_unbounded(program: ExportedProgram, name: str) -> None:
+    inputs = set(program.graph_signature.user_inputs)
+    for node in program.graph.nodes:
+        value = node.meta.get("val")
+        if node.op != "placeholder" or node.name not in inputs or not isinstance(value, torch.Tensor):
+            continue
+        for axis, size in enumerate(value.shape):
+            if size_range(size, program.range_constraints) is None:
+                raise ExportError(
+                    f"Method {name!r}: dimension {axis} of input {node.name!r} ({size}) has no upper bound, but an "
+                    f"engine needs one. Export with torch.export.Dim({f'{node.name}_dim{axis}'!r}, min=1, max=...)."
+                )
+
+
+def _on_cpu(program: ExportedProgram) -> ExportedProgram:
+    """Return the program with its weights in host memory, from where engines and files are written."""
+    tensors = [value for value in (*program.state_dict.values(), *program.constants.values()) if _is_tensor(value)]
+    values = [node.meta.get("val") for node in program.graph.nodes]
+    if all(value.device.type == "cpu" for value in (*tensors, *filter(_is_tensor, values))):
+        return program
+    from torch.export.passes import move_to_device_pass
+
+    # run_decompositions makes a program of its own, so that the move does not reach the caller's.
+    copied = program.run_decompositions({})
+    copied._state_dict = dict(copied.state_dict)
+    copied._constants = dict(copied.constants)
+    moved: ExportedProgram = move_to_device_pass(copied, "cpu")
+    return moved
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, torch.Tensor)
+
+
+def _is_input(leaf: Any) -> bool:
+    return type(leaf).__module__.startswith("torch_tensorrt") and type(leaf).__name__ == "Input"
+
+
+def _is_dynamic(leaf: Any) -> bool:
+    return _is_input(leaf) and leaf.shape_mode == type(leaf)._ShapeMode.DYNAMIC
+
+
+def _example_tensor(leaf: Any) -> Any:
+    if not _is_input(leaf):
+        return leaf
+    torch_tensorrt = load_torch_tensorrt()
+    shape = leaf.shape["opt_shape"] if _is_dynamic(leaf) else tuple(leaf.shape)
+    dtype = leaf.dtype.to(torch.dtype, use_default=True)
+    del torch_tensorrt
+    return torch.ones(shape, dtype=dtype)
+
+
+def _input_dims(leaf: Any, number: int) -> Any:
+    if not _is_dynamic(leaf):
+        return None
+    low, high = leaf.shape["min_shape"], leaf.shape["max_shape"]
+    name = leaf.name or f"input{number}"
+    return {
+        axis: Dim(f"{name}_{axis}", min=low[axis], max=high[axis])
+        for axis in range(len(low))
+        if low[axis] != high[axis]
+    }
