@@ -110,6 +110,21 @@ def _share(entry: Mapping[str, Any]) -> float:
     return float("inf") if entry["value"] else 0.0
 
 
+def summary(path: Path) -> bool:
+    """Print the checks of a result file as people read them and say whether all are good."""
+    if not path.exists():
+        print(f"FAILED: {path} was not written, because no GPU test ran to its end.")
+        return False
+    document = json.loads(path.read_text())
+    for check in document["checks"]:
+        verdict = "ok    " if check["ok"] else "FAILED"
+        value = "not measured" if check["value"] is None else f"{check['value']} {check['unit']}"
+        print(f"{verdict} {check['name']}: {value} (limit {check['limit']})")
+    bad = sum(not check["ok"] for check in document["checks"])
+    print(f"{document['gpu']}, driver {document['driver']}: {len(document['checks']) - bad} checks good, {bad} bad")
+    return bad == 0
+
+
 def environment() -> dict[str, Any]:
     """Say where and with what the run took place."""
     versions = {"python": platform.python_version()}
@@ -145,3 +160,7 @@ def _commit() -> str | None:
         ["git", "rev-parse", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True, check=False
     )
     return done.stdout.strip() or None
+
+
+if __name__ == "__main__":
+    sys.exit(0 if summary(Path(sys.argv[1])) else 1)
