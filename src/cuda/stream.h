@@ -1,6 +1,11 @@
 #pragma once
 
+#include <executorch/runtime/core/result.h>
+
 #include <cstddef>
+#include <memory>
+#include <type_traits>
+#include <utility>
 
 #include "cuda/check.h"
 
@@ -15,6 +20,11 @@ class StreamView {
 
   static StreamView per_thread() { return StreamView(cudaStreamPerThread); }
 
+  /// Whether this is one of CUDA's default streams, which are no objects of their own.
+  bool is_default() const {
+    return stream_ == nullptr || stream_ == cudaStreamLegacy || stream_ == cudaStreamPerThread;
+  }
+
   cudaStream_t get() const { return stream_; }
   Error synchronize() const { return check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }
 
@@ -23,6 +33,31 @@ class StreamView {
 
  private:
   cudaStream_t stream_;
+};
+
+/// Owns a stream that does not wait for the legacy default stream.
+class Stream {
+ public:
+  static runtime::Result<Stream> create() {
+    cudaStream_t raw = nullptr;
+    ET_CHECK_OK_OR_RETURN_ERROR(
+        check(cudaStreamCreateWithFlags(&raw, cudaStreamNonBlocking), "cudaStreamCreateWithFlags"));
+    return Stream(Handle(raw));
+  }
+
+  StreamView view() const { return StreamView(handle_.get()); }
+
+ private:
+  struct Destroy {
+    void operator()(cudaStream_t stream) const noexcept {
+      log_failure(cudaStreamDestroy(stream), "cudaStreamDestroy");
+    }
+  };
+  using Handle = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, Destroy>;
+
+  explicit Stream(Handle handle) : handle_(std::move(handle)) {}
+
+  Handle handle_;
 };
 
 }  // namespace executorch::backends::tensorrt

@@ -23,6 +23,8 @@ struct Binding {
   abi::Dims max;
   int alias_of = kNoAlias;  ///< outputs: index of the input whose memory it shares
   bool is_aliased = false;  ///< inputs: whether an output shares its memory
+
+  bool is_dynamic() const { return min != max; }
 };
 
 /// The arguments of an engine in the order in which the program gives them.

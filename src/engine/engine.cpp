@@ -1,14 +1,13 @@
 #include "engine/engine.h"
 
 #include <algorithm>
-#include <new>
+#include <list>
 #include <utility>
 
+#include "blob/sha256.h"
 #include "cuda/device_info.h"
 #include "cuda/device_scope.h"
 #include "log/log.h"
-#include "tensorrt/diagnostics.h"
-#include "tensorrt/library_search.h"
 
 namespace executorch::backends::tensorrt {
 
@@ -29,166 +28,108 @@ Error check_device(int device, const std::string& label) {
   return Error::Ok;
 }
 
-Result<Product> product_of(const Blob& blob, const std::string& label) {
-  const EngineFlavor flavor = engine_flavor(blob.engine);
-  const EngineFlavor recorded = blob.metadata.tensorrt_flavor;
-  if (flavor == EngineFlavor::kUnknown || (recorded != EngineFlavor::kUnknown && recorded != flavor)) {
-    DELEGATE_LOG(Error,
-                 "%s: the bytes of the engine do not begin as an engine of %s does; the file is damaged. "
-                 "Export the model again.",
-                 label.c_str(),
-                 recorded == EngineFlavor::kTensorRTRTX ? "TensorRT-RTX"
-                 : recorded == EngineFlavor::kTensorRT  ? "TensorRT"
-                                                        : "TensorRT or TensorRT-RTX");
-    return Error::InvalidProgram;
-  }
-  return flavor == EngineFlavor::kTensorRTRTX ? Product::kTensorRTRTX : Product::kTensorRT;
+// An engine that needs no scratch has nothing to take turns for.
+bool uses_scratch_pool(const SharedEngine& engine, const LoadOptions& options) {
+  return options.use_shared_activation_scratch && engine.scratch_bytes() > 0;
 }
 
-/// "9.0 (NVIDIA H200)"; the sentence must not fail because of what it wants to say.
-std::string describe_gpu(int device) {
-  auto info = device_info(device);
-  return info.ok() ? info->compute_capability + " (" + info->name + ")" : "unknown";
-}
+/// Every loaded engine, for reports. Never destroyed, as programs may be freed while the process ends.
+struct Registry {
+  std::mutex mutex;
+  std::list<LoadedEngine*> engines;
 
-std::string join(const std::vector<std::string>& parts) {
-  std::string text;
-  for (const std::string& part : parts) {
-    text += (text.empty() ? "" : ", ") + part;
+  static Registry& instance() {
+    static auto* const registry = new Registry;
+    return *registry;
   }
-  return text;
-}
+};
 
-/// Whether the recorded version differs from the library's in its major or minor number.
-bool is_other_version(const std::string& recorded, const LibraryVersion& version) {
-  const std::string mine = std::to_string(version.major) + "." + std::to_string(version.minor) + ".";
-  return !recorded.empty() && recorded.compare(0, mine.size(), mine) != 0;
-}
-
-Error refuse_engine(const Blob& blob, const Library& library, int device, const std::string& reason,
-                    const std::string& label) {
-  const Metadata& made = blob.metadata;
-  const bool other_version = is_other_version(made.tensorrt_version, library.version());
-  DELEGATE_LOG(Error,
-               "%s: %s cannot load this engine, which was built by version %s for compute capability %s; "
-               "this GPU has %s. TensorRT says: %s. %s",
-               label.c_str(), library.description().c_str(),
-               made.tensorrt_version.empty() ? "unknown" : made.tensorrt_version.c_str(),
-               made.compute_capabilities.empty() ? "any" : join(made.compute_capabilities).c_str(),
-               describe_gpu(device).c_str(), reason.empty() ? "nothing" : reason.c_str(),
-               other_version ? "Install the version that built it, or export the model again with this one."
-                             : "Export the model again for this GPU, or check that the file is whole.");
-  // With a digest the bytes are known to be whole, so what is wrong is the pair of engine and machine.
-  return other_version || !made.engine_sha256.empty() ? Error::DelegateInvalidCompatibility
-                                                      : Error::InvalidProgram;
-}
-
-/// Must be called before the first context exists.
-Error set_weight_streaming_budget(Engine& engine, const std::optional<int64_t>& wanted,
-                                  const std::string& label) {
-  const int64_t streamable = engine.streamable_weights_size();
-  if (streamable <= 0) {
-    if (wanted.has_value()) {
-      DELEGATE_LOG(
-          Info,
-          "%s: weight_streaming_budget has no effect, because the engine was not built for weight streaming.",
-          label.c_str());
-    }
-    return Error::Ok;
-  }
-  if (wanted.has_value()) {
-    const int64_t budget = std::min(*wanted, streamable);
-    if (!engine.set_weight_streaming_budget(budget)) {
-      DELEGATE_LOG(Error,
-                   "%s: TensorRT refused a weight streaming budget of %lld bytes (streamable weights: %lld "
-                   "bytes). TensorRT says: %s.",
-                   label.c_str(), static_cast<long long>(budget), static_cast<long long>(streamable),
-                   take_reason().c_str());
-      return Error::MemoryAllocationFailed;
-    }
-    return Error::Ok;
-  }
-  if (!engine.set_weight_streaming_budget(engine.weight_streaming_automatic_budget()) &&
-      !engine.set_weight_streaming_budget(0)) {
-    DELEGATE_LOG(Error,
-                 "%s: TensorRT could place no weights on the GPU. TensorRT says: %s. Give "
-                 "weight_streaming_budget yourself.",
-                 label.c_str(), take_reason().c_str());
-    return Error::MemoryAllocationFailed;
-  }
-  return Error::Ok;
-}
-
-Result<Context> create_context(Engine& engine, const std::string& label) {
-  auto context = engine.create_context();
-  if (!context.ok()) {
-    DELEGATE_LOG(
-        Error,
-        "%s: no execution context could be created; it needs %lld bytes of GPU memory for activations.",
-        label.c_str(), static_cast<long long>(engine.device_memory_size()));
-  }
-  return context;
+SharedEngine::Key key_of(const Blob& blob, const LoadOptions& options) {
+  const std::string& recorded = blob.metadata.engine_sha256;  // parse_blob has verified it
+  return {recorded.empty() ? to_hex(sha256(blob.engine)) : recorded, blob.metadata.device_id,
+          options.weight_streaming_budget, !options.use_shared_engines};
 }
 
 }  // namespace
 
-LoadedEngine::LoadedEngine(std::string label, int device, Engine engine, Context context, Bindings bindings,
-                           Event event, DeviceBuffer placeholder)
+LoadedEngine::LoadedEngine(std::string label, int device, std::shared_ptr<SharedEngine> shared,
+                           Context context, Event event, DeviceBuffer placeholder, const LoadOptions& options)
     : label_(std::move(label)),
       device_(device),
-      engine_(std::move(engine)),
+      shared_(std::move(shared)),
       context_(std::move(context)),
-      unaliased_output_count_(bindings.unaliased_output_count()),
+      unaliased_output_count_(shared_->bindings().unaliased_output_count()),
       event_(std::move(event)),
-      placeholder_(std::move(placeholder)) {
-  inputs_.reserve(bindings.inputs.size());
-  outputs_.reserve(bindings.outputs.size());
-  for (Binding& binding : bindings.inputs) {
-    inputs_.emplace_back(std::move(binding));
+      placeholder_(std::move(placeholder)),
+      scratch_pool_(uses_scratch_pool(*shared_, options) ? &ScratchPool::of(device) : nullptr) {
+  for (const Binding& binding : shared_->bindings().inputs) {
+    inputs_.emplace_back(binding);
   }
-  for (Binding& binding : bindings.outputs) {
-    outputs_.emplace_back(std::move(binding));
+  for (const Binding& binding : shared_->bindings().outputs) {
+    outputs_.emplace_back(binding);
   }
+  if (options.use_cuda_graphs) {
+    replay_.emplace();
+  }
+  auto& registry = Registry::instance();
+  const std::lock_guard<std::mutex> lock(registry.mutex);
+  registry.engines.push_back(this);
 }
 
 void LoadedEngine::Destroy::operator()(LoadedEngine* engine) const noexcept {
+  {
+    auto& registry = Registry::instance();
+    const std::lock_guard<std::mutex> lock(registry.mutex);
+    registry.engines.remove(engine);
+  }
   const DeviceScope scope(engine->device_);
-  engine->wait_for_last_call();
+  static_cast<void>(engine->wait_for_last_call());
   delete engine;
+}
+
+void LoadedEngine::visit_all(const std::function<void(LoadedEngine&)>& visit) {
+  auto& registry = Registry::instance();
+  const std::lock_guard<std::mutex> lock(registry.mutex);
+  for (LoadedEngine* engine : registry.engines) {
+    visit(*engine);
+  }
 }
 
 Result<LoadedEngine::Owner> LoadedEngine::load(Bytes bytes, const LoadOptions& options, std::string label) {
   auto blob = parse_blob(bytes);
   ET_CHECK_OK_OR_RETURN_ERROR(blob.error());
-  auto product = product_of(*blob, label);
-  ET_CHECK_OK_OR_RETURN_ERROR(product.error());
   const int device = blob->metadata.device_id;
   ET_CHECK_OK_OR_RETURN_ERROR(check_device(device, label));
   const DeviceScope scope(device);
   ET_CHECK_OK_OR_RETURN_ERROR(scope.error());
-
-  auto library = find_library(*product);
-  ET_CHECK_OK_OR_RETURN_ERROR(library.error());
-  auto runtime = Runtime::of(**library);
-  ET_CHECK_OK_OR_RETURN_ERROR(runtime.error());
-  std::string reason;
-  auto engine = (*runtime)->deserialize(blob->engine, reason);
-  if (engine.error() == Error::InvalidProgram) {
-    return refuse_engine(*blob, **library, device, reason, label);
-  }
-  ET_CHECK_OK_OR_RETURN_ERROR(engine.error());
-
-  auto bindings = resolve_bindings(*engine, blob->metadata, label);
-  ET_CHECK_OK_OR_RETURN_ERROR(bindings.error());
-  ET_CHECK_OK_OR_RETURN_ERROR(set_weight_streaming_budget(*engine, options.weight_streaming_budget, label));
-  auto context = create_context(*engine, label);
+  auto shared = SharedEngine::get(key_of(*blob, options), *blob, label);
+  ET_CHECK_OK_OR_RETURN_ERROR(shared.error());
+  const auto strategy = uses_scratch_pool(**shared, options) ? abi::AllocationStrategy::kUserManaged
+                                                             : abi::AllocationStrategy::kStatic;
+  auto context = (*shared)->create_context(strategy, label);
   ET_CHECK_OK_OR_RETURN_ERROR(context.error());
   auto event = Event::create();
   ET_CHECK_OK_OR_RETURN_ERROR(event.error());
   DeviceBuffer placeholder;
   ET_CHECK_OK_OR_RETURN_ERROR(placeholder.reserve(kPlaceholderBytes));
-  return Owner(new LoadedEngine(std::move(label), device, std::move(*engine), std::move(*context),
-                                std::move(*bindings), std::move(*event), std::move(placeholder)));
+  return Owner(new LoadedEngine(std::move(label), device, std::move(*shared), std::move(*context),
+                                std::move(*event), std::move(placeholder), options));
+}
+
+DeviceMemory LoadedEngine::device_memory() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  uint64_t staging = placeholder_.size_bytes();
+  for (const auto* ports : {&inputs_, &outputs_}) {
+    for (const Port& port : *ports) {
+      staging += port.device_staging.size_bytes();
+    }
+  }
+  return {shared_->weights_bytes(), scratch_pool_ == nullptr ? shared_->scratch_bytes() : 0, staging};
+}
+
+size_t LoadedEngine::graph_count() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return replay_.has_value() ? replay_->graph_count() : 0;
 }
 
 }  // namespace executorch::backends::tensorrt

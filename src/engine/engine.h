@@ -3,8 +3,10 @@
 #include <executorch/runtime/core/result.h>
 #include <executorch/runtime/core/span.h>
 
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,11 @@
 #include "engine/arguments.h"
 #include "engine/bindings.h"
 #include "engine/options.h"
+#include "engine/replay.h"
+#include "engine/scratch_pool.h"
+#include "engine/shape_plans.h"
+#include "engine/shared_engine.h"
+#include "engine/stats.h"
 #include "tensorrt/objects.h"
 
 namespace executorch::backends::tensorrt {
@@ -23,6 +30,13 @@ namespace executorch::backends::tensorrt {
 enum class Completion {
   kQueued,    ///< once everything is queued, unless a result lies in host memory
   kFinished,  ///< once the results are there
+};
+
+/// Device memory of one loaded engine, in bytes.
+struct DeviceMemory {
+  uint64_t weights;  ///< shared by all loads of the same engine
+  uint64_t scratch;  ///< the context's own; 0 when it takes turns in the shared pool
+  uint64_t staging;
 };
 
 /// One engine of a program, loaded and ready to run.
@@ -55,6 +69,12 @@ class LoadedEngine {
 
   int device() const { return device_; }
   const std::string& label() const { return label_; }
+  const Stats& stats() const { return stats_; }
+  DeviceMemory device_memory();
+  size_t graph_count();
+
+  /// Shows every engine that is loaded in this process, in the order of loading; they stay loaded meanwhile.
+  static void visit_all(const std::function<void(LoadedEngine&)>& visit);
 
  private:
   /// How a tensor's memory can be used.
@@ -65,21 +85,23 @@ class LoadedEngine {
     kPageable,   ///< ordinary host memory
   };
 
-  /// A binding, what its execution context was told last, and what this call does with it.
+  /// A binding, what this call does with it, and what its execution context was told last.
   struct Port {
     explicit Port(Binding given) : binding(std::move(given)) {}
 
     Binding binding;
-    abi::Dims shape{-1, {}};
-    void* address = nullptr;
-    DeviceBuffer device_staging;
-    PinnedBuffer pinned_staging;
     Tensor* tensor = nullptr;  ///< null for an output that is left out because an input is its memory
     Access access = Access::kInPlace;
+    abi::Dims shape{-1, {}};
+    void* address = nullptr;
+    abi::Dims context_shape{-1, {}};
+    void* context_address = nullptr;
+    DeviceBuffer device_staging;
+    PinnedBuffer pinned_staging;
   };
 
-  LoadedEngine(std::string label, int device, Engine engine, Context context, Bindings bindings, Event event,
-               DeviceBuffer placeholder);
+  LoadedEngine(std::string label, int device, std::shared_ptr<SharedEngine> shared, Context context,
+               Event event, DeviceBuffer placeholder, const LoadOptions& options);
 
   // One call, in this order (execution.cpp).
   Error assign(Span<Tensor* const> tensors);
@@ -87,32 +109,51 @@ class LoadedEngine {
   Error queue(StreamView stream);
   Error bind_input(Port& port, StreamView stream);
   Error stage_input(Port& port, StreamView stream);
-  Error infer_output_shapes();
+  Error find_output_shapes();
+  Result<std::vector<abi::Dims>> infer_output_shapes();
   Error bind_output(Port& port);
+  Error launch(StreamView stream);
   static bool needs_delivery(const Port& port);
   Error queue_delivery(Port& port, StreamView stream);
   Error finish(StreamView stream, Completion completion);
 
-  Error set_shape(Port& port, const abi::Dims& shape);
-  Error set_address(Port& port, void* address);
+  // The launch itself (launch.cpp).
+  Error launch_by_key(StreamView stream, const ScratchPool::Lease* scratch);
+  void build_key(StreamView stream, const ScratchPool::Lease* scratch);
+  Error enqueue(StreamView stream, const ScratchPool::Lease* scratch);
+  Error capture(StreamView stream, const ScratchPool::Lease* scratch);
+  Result<StreamView> capture_stream(StreamView stream);
+  Error update_context(const ScratchPool::Lease* scratch);
+
+  Error set_context_shapes();
+  Error set_context_addresses();
   Error reserve_staging(Port& port);
   Error wait_for_last_call();
   Error find_access(Port& port, const char* direction) const;
+  /// Logs what TensorRT refused, with its reason.
+  Error refused(const char* what, const std::string& tensor) const;
 
-  std::string label_;
-  int device_;
+  const std::string label_;
+  const int device_;
   std::mutex mutex_;
-  Engine engine_;
+  std::shared_ptr<SharedEngine> shared_;
   Context context_;
   std::vector<Port> inputs_;
   std::vector<Port> outputs_;
   size_t unaliased_output_count_;
+  ShapePlans shape_plans_;
+  std::vector<abi::Dims> input_shapes_;
   Event event_;               ///< the end of the last call
   DeviceBuffer placeholder_;  ///< what empty tensors point at: TensorRT wants an address for each
   StreamView last_stream_ = StreamView::per_thread();
   bool in_flight_ = false;       ///< whether the last call returned before its work ended
-  bool shapes_changed_ = true;   ///< whether output shapes must be inferred again
   bool waits_for_host_ = false;  ///< whether this call has a result in host memory
+  ScratchPool* scratch_pool_;    ///< null when the context has scratch of its own
+  const void* context_scratch_ = nullptr;
+  std::optional<Replay> replay_;  ///< nothing when graphs are not wanted
+  ReplayKey key_;
+  std::optional<Stream> capture_stream_;
+  Stats stats_;
 };
 
 }  // namespace executorch::backends::tensorrt

@@ -1,5 +1,6 @@
 // One call of a loaded engine: check, bind, queue, deliver, complete.
 
+#include <algorithm>
 #include <cstring>
 
 #include "blob/in_quotes.h"
@@ -37,14 +38,6 @@ class PendingWork {
   StreamView stream_;
   bool armed_ = true;
 };
-
-Error refuse_call(const std::string& label, const char* what, const std::string& tensor) {
-  const std::string reason = take_reason();
-  DELEGATE_LOG(Error, "%s: TensorRT refused %s%s%s. TensorRT says: %s.", label.c_str(), what,
-               tensor.empty() ? "" : " of ", tensor.empty() ? "" : in_quotes(tensor).c_str(),
-               reason.empty() ? "nothing" : reason.c_str());
-  return Error::Internal;
-}
 
 }  // namespace
 
@@ -96,14 +89,11 @@ Error LoadedEngine::queue(StreamView stream) {
   for (Port& input : inputs_) {
     ET_CHECK_OK_OR_RETURN_ERROR(bind_input(input, stream));
   }
-  ET_CHECK_OK_OR_RETURN_ERROR(infer_output_shapes());
+  ET_CHECK_OK_OR_RETURN_ERROR(find_output_shapes());
   for (Port& output : outputs_) {
     ET_CHECK_OK_OR_RETURN_ERROR(bind_output(output));
   }
-  take_reason();
-  if (!context_.enqueue(stream.get())) {
-    return refuse_call(label_, "to run the engine", "");
-  }
+  ET_CHECK_OK_OR_RETURN_ERROR(launch(stream));
   for (Port& output : outputs_) {
     ET_CHECK_OK_OR_RETURN_ERROR(queue_delivery(output, stream));
   }
@@ -112,13 +102,15 @@ Error LoadedEngine::queue(StreamView stream) {
 
 Error LoadedEngine::bind_input(Port& port, StreamView stream) {
   ET_CHECK_OK_OR_RETURN_ERROR(check_input(port.binding, *port.tensor, label_));
-  ET_CHECK_OK_OR_RETURN_ERROR(set_shape(port, shape_of(*port.tensor)));
+  port.shape = shape_of(*port.tensor);
   if (port.tensor->numel() == 0) {
-    return set_address(port, placeholder_.data());
+    port.address = placeholder_.data();
+    return Error::Ok;
   }
   ET_CHECK_OK_OR_RETURN_ERROR(find_access(port, "input"));
   if (port.access == Access::kInPlace) {
-    return set_address(port, port.tensor->mutable_data_ptr());
+    port.address = port.tensor->mutable_data_ptr();
+    return Error::Ok;
   }
   if (port.binding.is_aliased) {
     DELEGATE_LOG(Error,
@@ -141,32 +133,49 @@ Error LoadedEngine::stage_input(Port& port, StreamView stream) {
     source = port.pinned_staging.data();
   }
   ET_CHECK_OK_OR_RETURN_ERROR(copy_async(port.device_staging.data(), source, size_bytes, stream));
-  return set_address(port, port.device_staging.data());
+  port.address = port.device_staging.data();
+  stats_.staged_inputs.add(1);
+  stats_.copied_bytes.add(size_bytes);
+  return Error::Ok;
 }
 
-Error LoadedEngine::infer_output_shapes() {
-  if (!shapes_changed_) {
-    return Error::Ok;
+Error LoadedEngine::find_output_shapes() {
+  input_shapes_.clear();
+  for (const Port& input : inputs_) {
+    input_shapes_.push_back(input.shape);
   }
+  const std::vector<abi::Dims>* shapes = shape_plans_.find(input_shapes_);
+  if (shapes == nullptr) {
+    auto inferred = infer_output_shapes();
+    ET_CHECK_OK_OR_RETURN_ERROR(inferred.error());
+    shapes = &shape_plans_.add(input_shapes_, std::move(*inferred));
+  }
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    outputs_[i].shape = (*shapes)[i];
+  }
+  return Error::Ok;
+}
+
+Result<std::vector<abi::Dims>> LoadedEngine::infer_output_shapes() {
+  ET_CHECK_OK_OR_RETURN_ERROR(set_context_shapes());
   take_reason();
   if (context_.infer_shapes() != 0) {
-    return refuse_call(label_, "to infer the output shapes from these inputs", "");
+    return refused("to infer the output shapes from these inputs", "");
   }
-  for (Port& output : outputs_) {
-    output.shape = context_.shape(output.binding.name.c_str());
-    for (int32_t i = 0; i < output.shape.nb_dims; ++i) {
-      if (output.shape.d[i] < 0) {
-        DELEGATE_LOG(Error,
-                     "%s: the shape of output %s, %s, depends on data, which is not supported. Keep that "
-                     "operator outside the engine.",
-                     label_.c_str(), in_quotes(output.binding.name).c_str(),
-                     abi::to_string(output.shape).c_str());
-        return Error::NotSupported;
-      }
+  std::vector<abi::Dims> shapes;
+  for (const Port& output : outputs_) {
+    const abi::Dims shape = context_.shape(output.binding.name.c_str());
+    if (shape.nb_dims < 0 ||
+        std::any_of(shape.d, shape.d + shape.nb_dims, [](int64_t size) { return size < 0; })) {
+      DELEGATE_LOG(Error,
+                   "%s: the shape of output %s, %s, depends on data, which is not supported. Keep that "
+                   "operator outside the engine.",
+                   label_.c_str(), in_quotes(output.binding.name).c_str(), abi::to_string(shape).c_str());
+      return Error::NotSupported;
     }
+    shapes.push_back(shape);
   }
-  shapes_changed_ = false;
-  return Error::Ok;
+  return shapes;
 }
 
 Error LoadedEngine::bind_output(Port& port) {
@@ -177,16 +186,21 @@ Error LoadedEngine::bind_output(Port& port) {
     }
   }
   if (port.binding.alias_of != Binding::kNoAlias) {
-    return set_address(port, inputs_[static_cast<size_t>(port.binding.alias_of)].address);
+    port.address = inputs_[static_cast<size_t>(port.binding.alias_of)].address;
+    return Error::Ok;
   }
   if (port.tensor->numel() == 0) {
-    return set_address(port, placeholder_.data());
+    port.address = placeholder_.data();
+    return Error::Ok;
   }
   if (port.access == Access::kInPlace) {
-    return set_address(port, port.tensor->mutable_data_ptr());
+    port.address = port.tensor->mutable_data_ptr();
+    return Error::Ok;
   }
   ET_CHECK_OK_OR_RETURN_ERROR(reserve_staging(port));
-  return set_address(port, port.device_staging.data());
+  port.address = port.device_staging.data();
+  stats_.staged_outputs.add(1);
+  return Error::Ok;
 }
 
 // Nothing to deliver where the engine wrote into the caller's memory, which is the case whenever the
@@ -205,6 +219,7 @@ Error LoadedEngine::queue_delivery(Port& port, StreamView stream) {
     target = port.pinned_staging.data();
   }
   waits_for_host_ |= port.access == Access::kPageable || port.access == Access::kPinned;
+  stats_.copied_bytes.add(port.tensor->nbytes());
   return copy_async(target, port.address, port.tensor->nbytes(), stream);
 }
 
@@ -215,6 +230,7 @@ Error LoadedEngine::finish(StreamView stream, Completion completion) {
     in_flight_ = true;
     return Error::Ok;
   }
+  stats_.host_waits.add(1);
   ET_CHECK_OK_OR_RETURN_ERROR(stream.synchronize());
   in_flight_ = false;
   for (const Port& output : outputs_) {
@@ -222,33 +238,6 @@ Error LoadedEngine::finish(StreamView stream, Completion completion) {
       std::memcpy(output.tensor->mutable_data_ptr(), output.pinned_staging.data(), output.tensor->nbytes());
     }
   }
-  return Error::Ok;
-}
-
-Error LoadedEngine::set_shape(Port& port, const abi::Dims& shape) {
-  if (shape == port.shape) {
-    return Error::Ok;
-  }
-  take_reason();
-  if (!context_.set_input_shape(port.binding.name.c_str(), shape)) {
-    port.shape.nb_dims = -1;
-    return refuse_call(label_, "the shape", port.binding.name);
-  }
-  port.shape = shape;
-  shapes_changed_ = true;
-  return Error::Ok;
-}
-
-Error LoadedEngine::set_address(Port& port, void* address) {
-  if (address == port.address) {
-    return Error::Ok;
-  }
-  take_reason();
-  if (!context_.set_tensor_address(port.binding.name.c_str(), address)) {
-    port.address = nullptr;
-    return refuse_call(label_, "the address", port.binding.name);
-  }
-  port.address = address;
   return Error::Ok;
 }
 
@@ -265,6 +254,7 @@ Error LoadedEngine::wait_for_last_call() {
     return Error::Ok;
   }
   in_flight_ = false;
+  stats_.host_waits.add(1);
   return event_.synchronize();
 }
 

@@ -87,10 +87,10 @@ Error run(Handle* handle, runtime::Span<EValue*> arguments) {
   LoadedEngine& engine = *handle->engine;
   auto tensors = tensors_of(arguments, engine.label());
   ET_CHECK_OK_OR_RETURN_ERROR(tensors.error());
-  const auto chosen = caller_stream();
+  const ThreadStream chosen = thread_stream(engine.device());
   // Without a stream of the caller's nothing tells what will read the results, so they must be there.
-  return engine.run({tensors->data(), tensors->size()}, chosen.value_or(StreamView::per_thread()),
-                    chosen.has_value() ? Completion::kQueued : Completion::kFinished);
+  return engine.run({tensors->data(), tensors->size()}, chosen.stream,
+                    chosen.is_callers ? Completion::kQueued : Completion::kFinished);
 }
 
 }  // namespace

@@ -1,16 +1,18 @@
 #pragma once
 
-#include <optional>
-
 #include "cuda/stream.h"
 
 namespace executorch::backends::tensorrt {
 
-/// The stream that the caller chose for this thread: through ExecuTorch's CUDA extension when that library is
-/// in the process and has one, else through our own guard. Nothing when the caller chose none.
-std::optional<StreamView> caller_stream();
+/// The stream on which the calling thread's work on one GPU belongs.
+struct ThreadStream {
+  StreamView stream;
+  bool is_callers;  ///< whether the caller chose it for ExecuTorch, and so knows when the results are there
+};
 
-/// The caller's stream, else the default stream of this thread.
-StreamView current_stream();
+/// In this order: the stream that the caller set through ExecuTorch's CUDA extension, when that library is in
+/// the process; the one set through our own guard; PyTorch's current stream, when PyTorch's CUDA part is in
+/// the process and a side stream is current; the default stream of this thread.
+ThreadStream thread_stream(int device);
 
 }  // namespace executorch::backends::tensorrt

@@ -55,7 +55,7 @@ Error CudaAllocator::copy_host_to_device(void* target, const void* source, size_
                                          DeviceIndex device) {
   const DeviceScope scope(ordinal(device));
   ET_CHECK_OK_OR_RETURN_ERROR(scope.error());
-  return copy_async(target, source, size_bytes, current_stream());
+  return copy_async(target, source, size_bytes, thread_stream(ordinal(device)).stream);
 }
 
 // ExecuTorch tags some host tensors as CUDA, so the kind of both addresses is left to CUDA.
@@ -63,7 +63,7 @@ Error CudaAllocator::copy_device_to_host(void* target, const void* source, size_
                                          DeviceIndex device) {
   const DeviceScope scope(ordinal(device));
   ET_CHECK_OK_OR_RETURN_ERROR(scope.error());
-  const StreamView stream = current_stream();
+  const StreamView stream = thread_stream(ordinal(device)).stream;
   ET_CHECK_OK_OR_RETURN_ERROR(copy_async(target, source, size_bytes, stream));
   return stream.synchronize();
 }

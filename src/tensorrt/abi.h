@@ -51,6 +51,7 @@ enum class IOMode : int32_t { kNone = 0, kInput = 1, kOutput = 2 };
 enum class Location : int32_t { kDevice = 0, kHost = 1 };
 enum class ProfileSelector : int32_t { kMin = 0, kOpt = 1, kMax = 2 };
 enum class Severity : int32_t { kInternalError = 0, kError = 1, kWarning = 2, kInfo = 3, kVerbose = 4 };
+enum class EngineStat : int32_t { kTotalWeightsSize = 0 };
 enum class AllocationStrategy : int32_t { kStatic = 0, kOnProfileChange = 1, kUserManaged = 2 };
 
 struct InterfaceInfo {

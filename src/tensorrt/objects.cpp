@@ -38,7 +38,8 @@ void Object::Destroy::operator()(abi::Outer* outer) const noexcept {
   reinterpret_cast<void (*)(abi::Outer*)>(outer->table[slots::kOuterDestroy])(outer);
 }
 
-Error Object::verify(void* outer, Span<const int> slots, const Library* home, const char* what) {
+Error Object::verify(void* outer, Span<const int> slots, const Library* home, const char* what,
+                     bool knows_itself) {
   if (outer == nullptr) {
     return refuse(what, "it returned null");
   }
@@ -58,11 +59,52 @@ Error Object::verify(void* outer, Span<const int> slots, const Library* home, co
       return refuse(what, "a method that is needed is not where this version should have it");
     }
   }
-  if (slots::kOuterOf(object->implementation) != outer) {
+  if (knows_itself && slots::kOuterOf(object->implementation) != outer) {
     return refuse(
         what, "the object does not know itself, so its methods are not where this version should have them");
   }
   return Error::Ok;
+}
+
+Result<HostMemory> HostMemory::adopt(void* outer) {
+  ET_CHECK_OK_OR_RETURN_ERROR(verify(outer, slots::host_memory::kUsed, nullptr, "serialized bytes", false));
+  return HostMemory(outer);
+}
+
+Span<const uint8_t> HostMemory::bytes() const {
+  return {static_cast<const uint8_t*>(slots::host_memory::kData(implementation())),
+          slots::host_memory::kSize(implementation())};
+}
+
+Result<RuntimeCache> RuntimeCache::adopt(void* outer) {
+  ET_CHECK_OK_OR_RETURN_ERROR(verify(outer, slots::rtx::kUsedOfCache, nullptr, "runtime cache", false));
+  return RuntimeCache(outer);
+}
+
+bool RuntimeCache::deserialize(Span<const uint8_t> bytes) {
+  return slots::rtx::kDeserializeCache(implementation(), bytes.data(), bytes.size());
+}
+Result<HostMemory> RuntimeCache::serialize() const {
+  return HostMemory::adopt(slots::rtx::kSerializeCache(implementation()));
+}
+
+Result<RuntimeConfig> RuntimeConfig::adopt(void* outer, const Library& library) {
+  if (library.flavor() == LibraryFlavor::kRTX) {
+    ET_CHECK_OK_OR_RETURN_ERROR(verify(outer, slots::rtx::kUsedOfConfig, nullptr, "runtime config"));
+  } else {
+    ET_CHECK_OK_OR_RETURN_ERROR(verify(outer, slots::runtime_config::kUsed, nullptr, "runtime config"));
+  }
+  return RuntimeConfig(outer);
+}
+
+void RuntimeConfig::set_allocation_strategy(abi::AllocationStrategy strategy) {
+  slots::runtime_config::kSetAllocationStrategy(implementation(), strategy);
+}
+Result<RuntimeCache> RuntimeConfig::create_cache() {
+  return RuntimeCache::adopt(slots::rtx::kCreateRuntimeCache(implementation()));
+}
+bool RuntimeConfig::set_cache(const RuntimeCache& cache) {
+  return slots::rtx::kSetRuntimeCache(implementation(), cache.outer());
 }
 
 Result<Context> Context::adopt(void* outer) {
@@ -81,6 +123,12 @@ bool Context::set_tensor_address(const char* tensor, void* address) {
 }
 int32_t Context::infer_shapes() { return slots::context::kInferShapes(implementation(), 0, nullptr); }
 bool Context::enqueue(void* stream) { return slots::context::kEnqueue(implementation(), stream); }
+void Context::set_device_memory(void* block, size_t size_bytes) {
+  slots::context::kSetDeviceMemory(implementation(), block, static_cast<int64_t>(size_bytes));
+}
+bool Context::is_capturable(void* stream) {
+  return slots::rtx::kIsStreamCapturable(implementation(), stream);
+}
 
 Result<Engine> Engine::adopt(void* outer) {
   ET_CHECK_OK_OR_RETURN_ERROR(verify(outer, slots::engine::kUsed, nullptr, "engine"));
@@ -130,6 +178,9 @@ int32_t Engine::auxiliary_stream_count() const {
   return slots::engine::kAuxiliaryStreamCount(implementation());
 }
 int64_t Engine::device_memory_size() const { return slots::engine::kDeviceMemorySize(implementation()); }
+int64_t Engine::weights_size() const {
+  return slots::engine::kStat(implementation(), abi::EngineStat::kTotalWeightsSize);
+}
 int64_t Engine::streamable_weights_size() const {
   return slots::engine::kStreamableWeightsSize(implementation());
 }
@@ -146,9 +197,14 @@ const char* Engine::aliased_input(const char* output) const {
   return slots::engine::kAliasedInput(implementation(), output);
 }
 
-Result<Context> Engine::create_context() {
+Result<RuntimeConfig> Engine::create_runtime_config(const Library& library) {
   take_reason();
-  return Context::adopt(slots::engine::kCreateContext(implementation(), abi::AllocationStrategy::kStatic));
+  return RuntimeConfig::adopt(slots::engine::kCreateRuntimeConfig(implementation()), library);
+}
+
+Result<Context> Engine::create_context(const RuntimeConfig& config) {
+  take_reason();
+  return Context::adopt(slots::engine::kCreateContextWithConfig(implementation(), config.outer()));
 }
 
 Result<std::unique_ptr<Runtime>> Runtime::create(const Library& library) {

@@ -28,7 +28,9 @@ class Object {
   ///
   /// `home`, when given, must hold every slot. A dispatch runtime's engines live in another library, so only
   /// the runtime object is held to it.
-  static Error verify(void* outer, Span<const int> slots, const Library* home, const char* what);
+  /// `knows_itself` is false for the kinds that have no `getPImpl`.
+  static Error verify(void* outer, Span<const int> slots, const Library* home, const char* what,
+                      bool knows_itself = true);
 
   explicit Object(void* outer) : outer_(static_cast<abi::Outer*>(outer)) {}
 
@@ -37,6 +39,44 @@ class Object {
     void operator()(abi::Outer* outer) const noexcept;
   };
   std::unique_ptr<abi::Outer, Destroy> outer_;
+};
+
+/// Bytes that the library owns.
+class HostMemory : public Object {
+ public:
+  static Result<HostMemory> adopt(void* outer);
+  Span<const uint8_t> bytes() const;
+
+ private:
+  using Object::Object;
+};
+
+/// TensorRT-RTX's compiled kernels of an engine. It outlives the contexts that were created with it.
+class RuntimeCache : public Object {
+ public:
+  static Result<RuntimeCache> adopt(void* outer);
+
+  /// Takes over kernels that were serialized on the same GPU model with the same library version; false, and
+  /// unchanged, when they do not fit.
+  bool deserialize(Span<const uint8_t> bytes);
+  Result<HostMemory> serialize() const;
+
+ private:
+  using Object::Object;
+};
+
+/// How execution contexts are created.
+class RuntimeConfig : public Object {
+ public:
+  static Result<RuntimeConfig> adopt(void* outer, const Library& library);
+
+  void set_allocation_strategy(abi::AllocationStrategy strategy);
+  /// TensorRT-RTX only: an empty cache, and its use by the contexts to come.
+  Result<RuntimeCache> create_cache();
+  bool set_cache(const RuntimeCache& cache);
+
+ private:
+  using Object::Object;
 };
 
 /// One execution context of an engine, on optimization profile 0. Destroy it before its engine. Not
@@ -54,6 +94,12 @@ class Context : public Object {
   /// Queues the engine's work on `stream` (a `cudaStream_t`). Bound memory stays in use until the stream
   /// passes it.
   bool enqueue(void* stream);
+
+  /// Gives a context of the strategy kUserManaged its scratch, in use from `enqueue` until the work has
+  /// ended.
+  void set_device_memory(void* block, size_t size_bytes);
+  /// TensorRT-RTX only: whether `enqueue` can be captured on `stream`.
+  bool is_capturable(void* stream);
 
  private:
   using Object::Object;
@@ -83,6 +129,8 @@ class Engine : public Object {
   int32_t auxiliary_stream_count() const;
   /// Bytes of activation scratch of one context, the maximum over profiles.
   int64_t device_memory_size() const;
+  /// Bytes of weights; -1 when the library does not say.
+  int64_t weights_size() const;
   /// Bytes of weights that can be streamed; 0 when the engine was not built for it.
   int64_t streamable_weights_size() const;
   /// Only before the first context exists. Bytes kept on the device.
@@ -92,8 +140,11 @@ class Engine : public Object {
   /// The input that must share memory with this output, or null.
   const char* aliased_input(const char* output) const;
 
-  /// Creates a context with its own scratch. TensorRT-RTX compiles the engine's kernels here.
-  Result<Context> create_context();
+  Result<RuntimeConfig> create_runtime_config(const Library& library);
+
+  /// Creates a context. TensorRT-RTX compiles the engine's kernels here, or takes them from the config's
+  /// cache.
+  Result<Context> create_context(const RuntimeConfig& config);
 
  private:
   using Object::Object;

@@ -57,8 +57,12 @@ inline constexpr Slot<bool(int64_t size_bytes)> kSetWeightStreamingBudget{40};
 inline constexpr Slot<int64_t()> kWeightStreamingBudget{41};
 inline constexpr Slot<int64_t()> kWeightStreamingAutomaticBudget{42};
 inline constexpr Slot<int64_t()> kDeviceMemorySize{44};
+inline constexpr Slot<void*(void* runtime_config)> kCreateContextWithConfig{47};
+inline constexpr Slot<void*()> kCreateRuntimeConfig{48};
+inline constexpr Slot<int64_t(abi::EngineStat)> kStat{49};
 inline constexpr Slot<const char*(const char* output)> kAliasedInput{50};
-inline constexpr int kUsed[] = {2, 3, 5, 8, 15, 16, 17, 18, 19, 25, 26, 27, 29, 32, 38, 40, 41, 42, 44, 50};
+inline constexpr int kUsed[] = {2,  3,  5,  8,  15, 16, 17, 18, 19, 25, 26, 27,
+                                29, 32, 38, 40, 41, 42, 44, 47, 48, 49, 50};
 }  // namespace engine
 
 namespace context {
@@ -67,7 +71,30 @@ inline constexpr Slot<abi::Dims(const char* tensor)> kShape{21};
 inline constexpr Slot<bool(const char* tensor, void* address)> kSetTensorAddress{23};
 inline constexpr Slot<int32_t(int32_t capacity, const char** names)> kInferShapes{27};
 inline constexpr Slot<bool(void* stream)> kEnqueue{36};
-inline constexpr int kUsed[] = {2, 20, 21, 23, 27, 36};
+inline constexpr Slot<void(void* block, int64_t size_bytes)> kSetDeviceMemory{48};
+inline constexpr int kUsed[] = {2, 20, 21, 23, 27, 36, 48};
 }  // namespace context
+
+namespace runtime_config {
+inline constexpr Slot<void(abi::AllocationStrategy)> kSetAllocationStrategy{3};
+inline constexpr int kUsed[] = {2, 3};
+}  // namespace runtime_config
+
+/// TensorRT-RTX only. The cache and the host memory have no `getPImpl`; their methods start at 2.
+namespace rtx {
+inline constexpr Slot<bool(void* stream)> kIsStreamCapturable{52};  // another method in TensorRT 11
+inline constexpr Slot<void*()> kCreateRuntimeCache{5};
+inline constexpr Slot<bool(const void* cache)> kSetRuntimeCache{6};
+inline constexpr int kUsedOfConfig[] = {2, 3, 5, 6};
+inline constexpr Slot<void*()> kSerializeCache{2};
+inline constexpr Slot<bool(const void* bytes, size_t size_bytes)> kDeserializeCache{3};
+inline constexpr int kUsedOfCache[] = {2, 3};
+}  // namespace rtx
+
+namespace host_memory {
+inline constexpr Slot<void*()> kData{2};
+inline constexpr Slot<size_t()> kSize{3};
+inline constexpr int kUsed[] = {2, 3};
+}  // namespace host_memory
 
 }  // namespace executorch::backends::tensorrt::slots

@@ -1,0 +1,162 @@
+// How a call's work gets onto the stream: kernel by kernel, as a capture, or as a replay.
+
+#include "blob/in_quotes.h"
+#include "cuda/graph.h"
+#include "cuda/green_context.h"
+#include "engine/engine.h"
+#include "log/log.h"
+#include "tensorrt/diagnostics.h"
+
+namespace executorch::backends::tensorrt {
+
+Error LoadedEngine::launch(StreamView stream) {
+  stats_.calls.add(1);
+  if (scratch_pool_ == nullptr) {
+    return launch_by_key(stream, nullptr);
+  }
+  auto scratch = scratch_pool_->claim(shared_->scratch_bytes(), stream);
+  ET_CHECK_OK_OR_RETURN_ERROR(scratch.error());
+  ET_CHECK_OK_OR_RETURN_ERROR(launch_by_key(stream, &*scratch));
+  return scratch->release();
+}
+
+Error LoadedEngine::launch_by_key(StreamView stream, const ScratchPool::Lease* scratch) {
+  if (!replay_.has_value()) {
+    return enqueue(stream, scratch);
+  }
+  build_key(stream, scratch);
+  switch (replay_->next(key_)) {
+    case Replay::Step::kReplay:
+      stats_.replayed.add(1);
+      return replay_->graph().launch(stream);
+    case Replay::Step::kCapture:
+      return capture(stream, scratch);
+    case Replay::Step::kPlain:
+      break;
+  }
+  return enqueue(stream, scratch);
+}
+
+void LoadedEngine::build_key(StreamView stream, const ScratchPool::Lease* scratch) {
+  key_.clear();
+  key_.push_back(green_context_of(stream));
+  key_.push_back(scratch == nullptr ? 0 : reinterpret_cast<uint64_t>(scratch->data()));
+  for (const Port& input : inputs_) {
+    key_.push_back(reinterpret_cast<uint64_t>(input.address));
+    if (input.binding.is_dynamic()) {
+      key_.insert(key_.end(), input.shape.d, input.shape.d + input.shape.nb_dims);
+    }
+  }
+  for (const Port& output : outputs_) {
+    key_.push_back(reinterpret_cast<uint64_t>(output.address));
+  }
+}
+
+Error LoadedEngine::enqueue(StreamView stream, const ScratchPool::Lease* scratch) {
+  ET_CHECK_OK_OR_RETURN_ERROR(update_context(scratch));
+  take_reason();
+  if (!context_.enqueue(stream.get())) {
+    return refused("to run the engine", "");
+  }
+  stats_.plain.add(1);
+  return Error::Ok;
+}
+
+Error LoadedEngine::capture(StreamView stream, const ScratchPool::Lease* scratch) {
+  ET_CHECK_OK_OR_RETURN_ERROR(update_context(scratch));
+  auto source = capture_stream(stream);
+  ET_CHECK_OK_OR_RETURN_ERROR(source.error());
+  take_reason();
+  const char* why = "TensorRT says that it cannot be captured on this stream";
+  if (shared_->library().flavor() != LibraryFlavor::kRTX || context_.is_capturable(source->get())) {
+    auto graph = Graph::capture(*source, [&] { return context_.enqueue(source->get()); }, why);
+    if (graph.ok()) {
+      stats_.captures.add(1);
+      stats_.replayed.add(1);
+      return replay_->keep(key_, std::move(*graph)).launch(stream);
+    }
+  }
+  replay_->give_up(key_);
+  if (stats_.add_fallback(why)) {
+    DELEGATE_LOG(Info, "%s: no CUDA graph for this call, which runs plainly: %s. %s", label_.c_str(), why,
+                 take_reason().c_str());
+  }
+  return enqueue(stream, scratch);
+}
+
+// A stream that the legacy default stream waits for must not be captured: work that another thread gives to
+// that one meanwhile would fail. So a stream of our own is captured, which waits for nothing, except that a
+// graph keeps to a green context's part of the GPU only when it was captured there, and those streams wait
+// for nothing either.
+Result<StreamView> LoadedEngine::capture_stream(StreamView stream) {
+  if (green_context_of(stream) != 0) {
+    return stream;
+  }
+  if (!capture_stream_.has_value()) {
+    auto created = Stream::create();
+    ET_CHECK_OK_OR_RETURN_ERROR(created.error());
+    capture_stream_.emplace(std::move(*created));
+  }
+  return capture_stream_->view();
+}
+
+// A replay does not touch the context, so it is told what changed since it was last used, not since the last
+// call.
+Error LoadedEngine::update_context(const ScratchPool::Lease* scratch) {
+  ET_CHECK_OK_OR_RETURN_ERROR(set_context_shapes());
+  ET_CHECK_OK_OR_RETURN_ERROR(set_context_addresses());
+  if (scratch != nullptr && scratch->data() != context_scratch_) {
+    take_reason();
+    context_.set_device_memory(scratch->data(), scratch->size_bytes());
+    const std::string reason = take_reason();  // the only sign of a refusal
+    if (!reason.empty()) {
+      DELEGATE_LOG(Error, "%s: TensorRT refused the shared scratch of %zu bytes. TensorRT says: %s.",
+                   label_.c_str(), scratch->size_bytes(), reason.c_str());
+      return Error::Internal;
+    }
+    context_scratch_ = scratch->data();
+  }
+  return Error::Ok;
+}
+
+Error LoadedEngine::set_context_shapes() {
+  for (Port& port : inputs_) {
+    if (port.shape == port.context_shape) {
+      continue;
+    }
+    take_reason();
+    port.context_shape.nb_dims = -1;
+    if (!context_.set_input_shape(port.binding.name.c_str(), port.shape)) {
+      return refused("the shape", port.binding.name);
+    }
+    port.context_shape = port.shape;
+  }
+  return Error::Ok;
+}
+
+Error LoadedEngine::set_context_addresses() {
+  for (auto* ports : {&inputs_, &outputs_}) {
+    for (Port& port : *ports) {
+      if (port.address == port.context_address) {
+        continue;
+      }
+      take_reason();
+      port.context_address = nullptr;
+      if (!context_.set_tensor_address(port.binding.name.c_str(), port.address)) {
+        return refused("the address", port.binding.name);
+      }
+      port.context_address = port.address;
+    }
+  }
+  return Error::Ok;
+}
+
+Error LoadedEngine::refused(const char* what, const std::string& tensor) const {
+  const std::string reason = take_reason();
+  DELEGATE_LOG(Error, "%s: TensorRT refused %s%s%s. TensorRT says: %s.", label_.c_str(), what,
+               tensor.empty() ? "" : " of ", tensor.empty() ? "" : in_quotes(tensor).c_str(),
+               reason.empty() ? "nothing" : reason.c_str());
+  return Error::Internal;
+}
+
+}  // namespace executorch::backends::tensorrt

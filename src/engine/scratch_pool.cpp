@@ -1,0 +1,74 @@
+#include "engine/scratch_pool.h"
+
+#include <map>
+#include <utility>
+
+namespace executorch::backends::tensorrt {
+
+ScratchPool& ScratchPool::of(int device) {
+  static auto* const mutex = new std::mutex;
+  static auto* const pools = new std::map<int, ScratchPool>;
+  const std::lock_guard<std::mutex> lock(*mutex);
+  return (*pools)[device];
+}
+
+Result<ScratchPool::Lease> ScratchPool::claim(size_t size_bytes, StreamView stream) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (last_use_ == nullptr) {
+    auto event = Event::create();
+    ET_CHECK_OK_OR_RETURN_ERROR(event.error());
+    last_use_ = std::make_unique<Event>(std::move(*event));
+  }
+  if (size_bytes > block_.size_bytes()) {
+    ET_CHECK_OK_OR_RETURN_ERROR(grow(size_bytes));
+  }
+  if (in_use_ && stream != last_stream_) {
+    ET_CHECK_OK_OR_RETURN_ERROR(last_use_->make_wait(stream));
+  }
+  return Lease(*this, std::move(lock), stream);
+}
+
+Error ScratchPool::grow(size_t size_bytes) {
+  if (in_use_) {
+    ET_CHECK_OK_OR_RETURN_ERROR(last_use_->synchronize());
+    in_use_ = false;
+  }
+  return block_.reserve(size_bytes);
+}
+
+size_t ScratchPool::size_bytes() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return block_.size_bytes();
+}
+
+ScratchPool::Lease::Lease(ScratchPool& pool, std::unique_lock<std::mutex> lock, StreamView stream)
+    : pool_(&pool),
+      lock_(std::move(lock)),
+      stream_(stream),
+      data_(pool.block_.data()),
+      size_bytes_(pool.block_.size_bytes()) {}
+
+ScratchPool::Lease::Lease(Lease&& other) noexcept
+    : pool_(std::exchange(other.pool_, nullptr)),
+      lock_(std::move(other.lock_)),
+      stream_(other.stream_),
+      data_(other.data_),
+      size_bytes_(other.size_bytes_) {}
+
+// What was queued before a failure may still use the block.
+ScratchPool::Lease::~Lease() {
+  if (pool_ != nullptr) {
+    static_cast<void>(release());
+  }
+}
+
+Error ScratchPool::Lease::release() {
+  ScratchPool* pool = std::exchange(pool_, nullptr);
+  pool->last_stream_ = stream_;
+  pool->in_use_ = true;
+  const Error error = pool->last_use_->record(stream_);
+  lock_.unlock();
+  return error;
+}
+
+}  // namespace executorch::backends::tensorrt

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <executorch/runtime/core/result.h>
+
+#include <memory>
+#include <mutex>
+
+#include "cuda/buffer.h"
+#include "cuda/event.h"
+#include "cuda/stream.h"
+
+namespace executorch::backends::tensorrt {
+
+/// Activation scratch that the engines of one GPU take turns in: one block as large as the largest need.
+///
+/// Turns follow the order of streams: the next user on the same stream needs nothing, one on another stream
+/// waits on the device for the last user's work. The block only grows, after the work that uses it has ended;
+/// graphs that have the old address baked in are then no longer found under their key. Thread-safe.
+class ScratchPool {
+ public:
+  /// One turn: the block is the holder's until `release`, or until the destructor when queueing failed.
+  class Lease {
+   public:
+    ~Lease();
+    Lease(Lease&& other) noexcept;
+    Lease(const Lease&) = delete;
+    Lease& operator=(const Lease&) = delete;
+    Lease& operator=(Lease&&) = delete;
+
+    void* data() const { return data_; }
+    size_t size_bytes() const { return size_bytes_; }
+
+    /// Ends the turn once the work is queued: later turns come after it.
+    Error release();
+
+   private:
+    friend class ScratchPool;
+    Lease(ScratchPool& pool, std::unique_lock<std::mutex> lock, StreamView stream);
+
+    ScratchPool* pool_;
+    std::unique_lock<std::mutex> lock_;
+    StreamView stream_;
+    void* data_;
+    size_t size_bytes_;
+  };
+
+  /// The pool of a GPU; lives until the process ends.
+  static ScratchPool& of(int device);
+
+  /// Claims at least `size_bytes` for work on `stream`. The pool's GPU must be current.
+  Result<Lease> claim(size_t size_bytes, StreamView stream);
+
+  /// Bytes held on the device now.
+  size_t size_bytes();
+
+ private:
+  Error grow(size_t size_bytes);
+
+  std::mutex mutex_;
+  DeviceBuffer block_;
+  std::unique_ptr<Event> last_use_;
+  bool in_use_ = false;
+  StreamView last_stream_ = StreamView::per_thread();
+};
+
+}  // namespace executorch::backends::tensorrt

@@ -1,0 +1,260 @@
+#include "engine/shared_engine.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "blob/sha256.h"
+#include "cuda/device_info.h"
+#include "log/log.h"
+#include "tensorrt/diagnostics.h"
+#include "tensorrt/library_search.h"
+
+namespace executorch::backends::tensorrt {
+
+namespace {
+
+/// The engines that are in use. Never destroyed, as programs may be freed while the process ends.
+struct Registry {
+  std::mutex mutex;
+  std::map<SharedEngine::Key, std::weak_ptr<SharedEngine>> engines;
+
+  static Registry& instance() {
+    static auto* const registry = new Registry;
+    return *registry;
+  }
+
+  std::shared_ptr<SharedEngine> find(const SharedEngine::Key& key) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    const auto found = engines.find(key);
+    return found == engines.end() ? nullptr : found->second.lock();
+  }
+
+  /// Two threads may have loaded the same engine at once: the first one stays.
+  std::shared_ptr<SharedEngine> add(const SharedEngine::Key& key, std::shared_ptr<SharedEngine> engine) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    for (auto it = engines.begin(); it != engines.end();) {
+      it = it->second.expired() ? engines.erase(it) : std::next(it);
+    }
+    auto& kept = engines[key];
+    if (auto other = kept.lock()) {
+      return other;
+    }
+    kept = engine;
+    return engine;
+  }
+};
+
+Result<Product> product_of(const Blob& blob, const std::string& label) {
+  const EngineFlavor flavor = engine_flavor(blob.engine);
+  const EngineFlavor recorded = blob.metadata.tensorrt_flavor;
+  if (flavor == EngineFlavor::kUnknown || (recorded != EngineFlavor::kUnknown && recorded != flavor)) {
+    DELEGATE_LOG(Error,
+                 "%s: the bytes of the engine do not begin as an engine of %s does; the file is damaged. "
+                 "Export the model again.",
+                 label.c_str(),
+                 recorded == EngineFlavor::kTensorRTRTX ? "TensorRT-RTX"
+                 : recorded == EngineFlavor::kTensorRT  ? "TensorRT"
+                                                        : "TensorRT or TensorRT-RTX");
+    return Error::InvalidProgram;
+  }
+  return flavor == EngineFlavor::kTensorRTRTX ? Product::kTensorRTRTX : Product::kTensorRT;
+}
+
+/// "9.0 (NVIDIA H200)"; the sentence must not fail because of what it wants to say.
+std::string describe_gpu(int device) {
+  auto info = device_info(device);
+  return info.ok() ? info->compute_capability + " (" + info->name + ")" : "unknown";
+}
+
+std::string join(const std::vector<std::string>& parts) {
+  std::string text;
+  for (const std::string& part : parts) {
+    text += (text.empty() ? "" : ", ") + part;
+  }
+  return text;
+}
+
+/// Whether the recorded version differs from the library's in its major or minor number.
+bool is_other_version(const std::string& recorded, const LibraryVersion& version) {
+  const std::string mine = std::to_string(version.major) + "." + std::to_string(version.minor) + ".";
+  return !recorded.empty() && recorded.compare(0, mine.size(), mine) != 0;
+}
+
+Error refuse_engine(const Blob& blob, const Library& library, int device, const std::string& reason,
+                    const std::string& label) {
+  const Metadata& made = blob.metadata;
+  const bool other_version = is_other_version(made.tensorrt_version, library.version());
+  DELEGATE_LOG(Error,
+               "%s: %s cannot load this engine, which was built by version %s for compute capability %s; "
+               "this GPU has %s. TensorRT says: %s. %s",
+               label.c_str(), library.description().c_str(),
+               made.tensorrt_version.empty() ? "unknown" : made.tensorrt_version.c_str(),
+               made.compute_capabilities.empty() ? "any" : join(made.compute_capabilities).c_str(),
+               describe_gpu(device).c_str(), reason.empty() ? "nothing" : reason.c_str(),
+               other_version ? "Install the version that built it, or export the model again with this one."
+                             : "Export the model again for this GPU, or check that the file is whole.");
+  // With a digest the bytes are known to be whole, so what is wrong is the pair of engine and machine.
+  return other_version || !made.engine_sha256.empty() ? Error::DelegateInvalidCompatibility
+                                                      : Error::InvalidProgram;
+}
+
+/// Must be called before the first context exists.
+Error set_weight_streaming_budget(Engine& engine, const std::optional<int64_t>& wanted,
+                                  const std::string& label) {
+  const int64_t streamable = engine.streamable_weights_size();
+  if (streamable <= 0) {
+    if (wanted.has_value()) {
+      DELEGATE_LOG(
+          Info,
+          "%s: weight_streaming_budget has no effect, because the engine was not built for weight streaming.",
+          label.c_str());
+    }
+    return Error::Ok;
+  }
+  if (wanted.has_value()) {
+    const int64_t budget = std::min(*wanted, streamable);
+    if (!engine.set_weight_streaming_budget(budget)) {
+      DELEGATE_LOG(Error,
+                   "%s: TensorRT refused a weight streaming budget of %lld bytes (streamable weights: %lld "
+                   "bytes). TensorRT says: %s.",
+                   label.c_str(), static_cast<long long>(budget), static_cast<long long>(streamable),
+                   take_reason().c_str());
+      return Error::MemoryAllocationFailed;
+    }
+    return Error::Ok;
+  }
+  if (!engine.set_weight_streaming_budget(engine.weight_streaming_automatic_budget()) &&
+      !engine.set_weight_streaming_budget(0)) {
+    DELEGATE_LOG(Error,
+                 "%s: TensorRT could place no weights on the GPU. TensorRT says: %s. Give "
+                 "weight_streaming_budget yourself.",
+                 label.c_str(), take_reason().c_str());
+    return Error::MemoryAllocationFailed;
+  }
+  return Error::Ok;
+}
+
+}  // namespace
+
+bool SharedEngine::Key::operator<(const Key& other) const {
+  return std::tie(digest, device, weight_streaming_budget) <
+         std::tie(other.digest, other.device, other.weight_streaming_budget);
+}
+
+Result<std::shared_ptr<SharedEngine>> SharedEngine::get(const Key& key, const Blob& blob,
+                                                        const std::string& label) {
+  if (key.is_private) {
+    return load(key, blob, label);
+  }
+  auto& registry = Registry::instance();
+  if (auto engine = registry.find(key)) {
+    return engine;
+  }
+  auto loaded = load(key, blob, label);
+  ET_CHECK_OK_OR_RETURN_ERROR(loaded.error());
+  return registry.add(key, std::move(*loaded));
+}
+
+Result<std::shared_ptr<SharedEngine>> SharedEngine::load(const Key& key, const Blob& blob,
+                                                         const std::string& label) {
+  auto product = product_of(blob, label);
+  ET_CHECK_OK_OR_RETURN_ERROR(product.error());
+  auto library = find_library(*product);
+  ET_CHECK_OK_OR_RETURN_ERROR(library.error());
+  auto runtime = Runtime::of(**library);
+  ET_CHECK_OK_OR_RETURN_ERROR(runtime.error());
+  std::string reason;
+  auto engine = (*runtime)->deserialize(blob.engine, reason);
+  if (engine.error() == Error::InvalidProgram) {
+    return refuse_engine(blob, **library, key.device, reason, label);
+  }
+  ET_CHECK_OK_OR_RETURN_ERROR(engine.error());
+  auto bindings = resolve_bindings(*engine, blob.metadata, label);
+  ET_CHECK_OK_OR_RETURN_ERROR(bindings.error());
+  ET_CHECK_OK_OR_RETURN_ERROR(set_weight_streaming_budget(*engine, key.weight_streaming_budget, label));
+  auto gpu = device_info(key.device);
+  ET_CHECK_OK_OR_RETURN_ERROR(gpu.error());
+  const bool compiles = (*library)->flavor() == LibraryFlavor::kRTX;
+  return std::shared_ptr<SharedEngine>(
+      new SharedEngine(**runtime, std::move(*engine), blob.engine.size(), std::move(*bindings),
+                       KernelCache(compiles ? key.digest : "", (*library)->version().text(), gpu->name)));
+}
+
+SharedEngine::SharedEngine(Runtime& runtime, Engine engine, size_t engine_bytes, Bindings bindings,
+                           KernelCache kernel_cache)
+    : runtime_(runtime),
+      engine_(std::move(engine)),
+      bindings_(std::move(bindings)),
+      scratch_bytes_(static_cast<uint64_t>(std::max<int64_t>(engine_.device_memory_size(), 0))),
+      weights_bytes_(engine_.weights_size() > 0 ? static_cast<uint64_t>(engine_.weights_size())
+                                                : engine_bytes),
+      kernel_cache_(std::move(kernel_cache)) {}
+
+SharedEngine::~SharedEngine() { keep_kernels(); }
+
+Result<Context> SharedEngine::create_context(abi::AllocationStrategy strategy, const std::string& label) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  auto ready = config(label);
+  ET_CHECK_OK_OR_RETURN_ERROR(ready.error());
+  (*ready)->set_allocation_strategy(strategy);
+  auto context = engine_.create_context(**ready);
+  if (!context.ok()) {
+    DELEGATE_LOG(
+        Error,
+        "%s: no execution context could be created; it needs %llu bytes of GPU memory for activations.",
+        label.c_str(), static_cast<unsigned long long>(scratch_bytes_));
+    return context.error();
+  }
+  keep_kernels();
+  return context;
+}
+
+Result<RuntimeConfig*> SharedEngine::config(const std::string& label) {
+  if (!config_.has_value()) {
+    auto created = engine_.create_runtime_config(library());
+    if (!created.ok()) {
+      DELEGATE_LOG(Error, "%s: no runtime config could be created.", label.c_str());
+      return created.error();
+    }
+    config_.emplace(std::move(*created));
+    start_runtime_cache();
+  }
+  return &*config_;
+}
+
+// Without a cache everything works, only slower: no failure here is an error.
+void SharedEngine::start_runtime_cache() {
+  if (library().flavor() != LibraryFlavor::kRTX) {
+    return;
+  }
+  auto cache = config_->create_cache();
+  if (!cache.ok()) {
+    return;
+  }
+  const std::vector<uint8_t> kernels = kernel_cache_.read();
+  if (!kernels.empty() && cache->deserialize({kernels.data(), kernels.size()})) {
+    kept_bytes_ = kernels.size();
+  }
+  if (config_->set_cache(*cache)) {
+    runtime_cache_.emplace(std::move(*cache));
+  }
+  take_reason();
+}
+
+// Kernels for new shapes are compiled while an engine runs, so a cache may have grown since its context was
+// created.
+void SharedEngine::keep_kernels() {
+  if (!runtime_cache_.has_value()) {
+    return;
+  }
+  auto serialized = runtime_cache_->serialize();
+  if (serialized.ok() && serialized->bytes().size() > kept_bytes_) {
+    kernel_cache_.write(serialized->bytes().data(), serialized->bytes().size());
+    kept_bytes_ = serialized->bytes().size();
+  }
+  take_reason();
+}
+
+}  // namespace executorch::backends::tensorrt

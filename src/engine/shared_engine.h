@@ -1,0 +1,74 @@
+#pragma once
+
+#include <executorch/runtime/core/result.h>
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "blob/blob.h"
+#include "engine/bindings.h"
+#include "engine/kernel_cache.h"
+#include "tensorrt/objects.h"
+
+namespace executorch::backends::tensorrt {
+
+/// One deserialized engine on one GPU, shared by all loads of the same bytes with the same options: weights
+/// are on the device once, however many programs and methods use them. Each load has a context of its own.
+///
+/// Engines are the same when a digest of all their bytes is; equal structure with other weights is never
+/// merged. Thread-safe.
+class SharedEngine {
+ public:
+  /// What makes two loads share.
+  struct Key {
+    std::string digest;  ///< SHA-256 of the engine's bytes
+    int device;
+    std::optional<int64_t> weight_streaming_budget;
+    bool is_private = false;  ///< shared with nobody
+
+    bool operator<(const Key& other) const;
+  };
+
+  /// The engine that is loaded for `key`, or the blob's, deserialized now. The GPU must be current. `label`
+  /// names the engine in sentences.
+  static Result<std::shared_ptr<SharedEngine>> get(const Key& key, const Blob& blob,
+                                                   const std::string& label);
+
+  /// Keeps kernels that were compiled while it ran.
+  ~SharedEngine();
+
+  /// Creates a context on optimization profile 0. TensorRT-RTX takes its kernels from the runtime cache, or
+  /// compiles them, which takes seconds, and keeps them.
+  Result<Context> create_context(abi::AllocationStrategy strategy, const std::string& label);
+
+  const Bindings& bindings() const { return bindings_; }
+  const Library& library() const { return runtime_.library(); }
+  /// Bytes of activation scratch that one context needs.
+  uint64_t scratch_bytes() const { return scratch_bytes_; }
+  /// Bytes of weights on the device, or of the serialized engine where the library does not say.
+  uint64_t weights_bytes() const { return weights_bytes_; }
+
+ private:
+  SharedEngine(Runtime& runtime, Engine engine, size_t engine_bytes, Bindings bindings,
+               KernelCache kernel_cache);
+  static Result<std::shared_ptr<SharedEngine>> load(const Key& key, const Blob& blob,
+                                                    const std::string& label);
+  Result<RuntimeConfig*> config(const std::string& label);
+  void start_runtime_cache();
+  void keep_kernels();
+
+  Runtime& runtime_;
+  std::mutex mutex_;
+  Engine engine_;
+  Bindings bindings_;
+  uint64_t scratch_bytes_;
+  uint64_t weights_bytes_;
+  KernelCache kernel_cache_;
+  std::optional<RuntimeCache> runtime_cache_;  // outlives the config that uses it
+  std::optional<RuntimeConfig> config_;
+  size_t kept_bytes_ = 0;  ///< size of the kernels as they lie in the cache folder
+};
+
+}  // namespace executorch::backends::tensorrt
