@@ -97,7 +97,9 @@ def export(model: nn.Module, precision: str, folder: Path) -> Path:
 
 def inspect(path: Path) -> None:
     """Print what is in the file, with the command that users have."""
-    subprocess.run([sys.executable, "-m", "torch_tensorrt_executorch_runtime", "inspect", str(path)], check=True)
+    command = [sys.executable, "-m", "torch_tensorrt_executorch_runtime", "inspect", path.name]
+    # In the file's folder: in the repository's root Python would import the sources instead of what is installed.
+    subprocess.run(command, cwd=path.parent, check=True)
 
 
 def run_in_python(path: Path, x: Tensor) -> tuple[Tensor, float]:
