@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import logging
 import shutil
 import statistics
 import subprocess
@@ -180,6 +181,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Export, show, and run where there is a GPU."""
     options = parse(arguments)
+    for name in ("torch", "torch_tensorrt"):  # their notes on deprecated imports say nothing about this model
+        logging.getLogger(name).setLevel(logging.ERROR)
     options.output.mkdir(parents=True, exist_ok=True)
     inputs = photographs()
     with torch.no_grad():
