@@ -40,6 +40,7 @@ class Reason:
     SHAPE_ARITHMETIC = "size arithmetic that other operators need as well"
     SIZE_FROM_OUTSIDE = "needs a size that is computed outside of the engine"
     MEMORY_FORMAT = "a tensor at the engine's boundary is not in the default memory format"
+    EMPTY = "broadcasts to a tensor without elements"
     NO_COMPUTATION = "only moves or views data"
     NO_TENSOR_INPUT = "depends on no input"
     TOO_SMALL = "fewer operators than min_block_size"
@@ -112,6 +113,7 @@ class NodeSupport(OperatorSupportBase):  # type: ignore[misc]
         return (
             self._structural_reason(node)
             or _value_reason(node)
+            or (Reason.EMPTY if _broadcasts_to_nothing(node) else None)
             or (None if _is_pool_without_indices(node) else self._converter_reason(node))
         )
 
@@ -159,6 +161,18 @@ def _leaf_reason(leaf: Any) -> str | None:
     if any(isinstance(size, torch.SymInt) and _is_unbacked(size) for size in leaf.shape):
         return Reason.DATA_DEPENDENT
     return None
+
+
+def _broadcasts_to_nothing(node: torch.fx.Node) -> bool:
+    # Torch-TensorRT broadcasts to the larger of two sizes, which for 0 and 1 should be 0.
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor) or torch.Tag.pointwise not in getattr(node.target, "tags", ()):
+        return False
+    if not any(isinstance(size, int) and size == 0 for size in value.shape):
+        return False
+    shapes = [other.meta["val"].shape for other in node.all_input_nodes if isinstance(other.meta["val"], torch.Tensor)]
+    scalars = [argument for argument in node.args if isinstance(argument, int | float)]
+    return bool(scalars) or any(tuple(shape) != tuple(value.shape) for shape in shapes)
 
 
 def _is_unbacked(size: torch.SymInt) -> bool:

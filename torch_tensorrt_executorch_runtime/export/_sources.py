@@ -199,7 +199,7 @@ def _export(module: torch.nn.Module, example: _Example) -> ExportedProgram:
             return torch.export.export(
                 module, arguments, keywords, dynamic_shapes=example.shapes(module), strict=False
             )
-    except (ValueError, TypeError) as error:
+    except (RuntimeError, TypeError, ValueError) as error:
         raise ExportError(f"torch.export could not export the {type(module).__name__}: {error}") from error
 
 

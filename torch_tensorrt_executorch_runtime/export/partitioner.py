@@ -15,6 +15,7 @@ from torch.export import ExportedProgram
 
 from torch_tensorrt_executorch_runtime._blob import BACKEND_ID
 from torch_tensorrt_executorch_runtime.export._backend_lookup import prefer_own_backend
+from torch_tensorrt_executorch_runtime.export._layout import in_default_layout
 from torch_tensorrt_executorch_runtime.export._operator_support import NodeSupport, is_engine_call
 from torch_tensorrt_executorch_runtime.export._options import (
     REPORT_SPEC,
@@ -23,6 +24,7 @@ from torch_tensorrt_executorch_runtime.export._options import (
     normalize_capabilities,
 )
 from torch_tensorrt_executorch_runtime.export._partitions import propose_engine_calls, propose_partitions
+from torch_tensorrt_executorch_runtime.export._profiles import RANGES_META
 from torch_tensorrt_executorch_runtime.export._settings import use_settings
 from torch_tensorrt_executorch_runtime.export._torch_tensorrt import load_torch_tensorrt
 from torch_tensorrt_executorch_runtime.export.report import OutsideOperator, outside_operators
@@ -83,6 +85,8 @@ class TensorRTPartitioner(Partitioner):  # type: ignore[misc]
         self._excluded = tuple(torch_executed_ops)
         self._min_block_size = min_block_size
         self._decomposed: frozenset[Any] = frozenset()
+        self._ranges: dict[Any, Any] = {}
+        self._whole: set[Any] = set()
 
     def decompose(self, operators: Iterable[Any]) -> None:
         """Let ExecuTorch decompose these operators although TensorRT takes them whole.
@@ -95,9 +99,10 @@ class TensorRTPartitioner(Partitioner):  # type: ignore[misc]
         """Decompose what TensorRT wants decomposed, before ExecuTorch decomposes everything else."""
         if _has_engine_calls(ep):
             return ep
+        self._ranges = dict(ep.range_constraints)
         load_torch_tensorrt()
         lowering = importlib.import_module("torch_tensorrt.dynamo.lowering")
-        return ep.run_decompositions(
+        return in_default_layout(ep).run_decompositions(
             lowering.get_decompositions(
                 False, self.options.decompose_attention, False, use_fp32_acc=self.options.use_fp32_acc
             )
@@ -138,6 +143,7 @@ class TensorRTPartitioner(Partitioner):  # type: ignore[misc]
             tag = f"tensorrt_{index}"
             for node in nodes:
                 node.meta["delegation_tag"] = tag
+                node.meta[RANGES_META] = self._ranges
             specs = list(self.delegation_spec.compile_specs)
             if index == 0:
                 specs.append(self._report_spec(len(partitions)))
@@ -157,15 +163,14 @@ class TensorRTPartitioner(Partitioner):  # type: ignore[misc]
         taken: set[torch._ops.OpOverload] = set()
         refused: set[Any] = nested | self._decomposed
         for node in program.graph.nodes:
-            if node.op != "call_function" or node.target not in table:
+            if node.op != "call_function" or node.target not in table or not _can_be_kept(node):
                 continue
             (taken if support.is_node_supported({}, node) else refused).add(node.target)
+        self._whole |= taken - refused
         return taken - refused
 
     def _left_whole(self, outside: Sequence[tuple[torch.fx.Node, str]]) -> frozenset[Any]:
-        table = _default_decompositions()
-        targets = {getattr(node.target, "_op", node.target) for node, _ in outside}
-        return frozenset(targets & table.keys())
+        return frozenset({getattr(node.target, "_op", node.target) for node, _ in outside} & self._whole)
 
 
 def _check_names(options: dict[str, Any]) -> None:
@@ -182,6 +187,14 @@ def _default_decompositions() -> dict[Any, Any]:
     program = importlib.import_module("executorch.exir.program._program")
     table: dict[Any, Any] = program._default_decomposition_table()
     return table
+
+
+def _can_be_kept(node: torch.fx.Node) -> bool:
+    # ExecuTorch replaces views by copies, and computes sizes itself.
+    returns = node.target._schema.returns
+    return isinstance(node.meta.get("val"), torch.Tensor | list | tuple) and not any(
+        value.alias_info is not None for value in returns
+    )
 
 
 def _has_engine_calls(program: ExportedProgram) -> bool:
