@@ -148,4 +148,3 @@ def _dtype_name(dtype: torch.dtype) -> str:
 def _recorded(seconds: float) -> float | None:
     # SOURCE_DATE_EPOCH asks for files that depend on their sources alone (reproducible-builds.org).
     return None if "SOURCE_DATE_EPOCH" in os.environ else round(seconds, 3)
-

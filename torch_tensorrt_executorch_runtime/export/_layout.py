@@ -39,7 +39,7 @@ def in_default_layout(program: ExportedProgram) -> ExportedProgram:
         map(_is_reordering, program.graph.nodes)
     ):
         return program
-    copied = program.run_decompositions({})
+    copied: ExportedProgram = program.run_decompositions({})
     copied._state_dict = {name: _contiguous(value) for name, value in copied.state_dict.items()}
     copied._constants = {name: _contiguous(value) for name, value in copied.constants.items()}
     for node in list(copied.graph.nodes):

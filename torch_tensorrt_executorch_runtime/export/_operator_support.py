@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import torch
+from executorch.exir.passes.dim_order_ops_registry import MemoryFormatOpsMap
 from torch.export import ExportedProgram
 from torch.fx.passes.operator_support import OperatorSupportBase
 
@@ -53,6 +54,7 @@ class Reason:
 
 def operator_name(target: Any) -> str:
     """Return an operator's name as PyTorch prints it, such as ``aten.erfinv.default``."""
+    target = MemoryFormatOpsMap.get(target, target)
     overload = getattr(target, "_op", target)
     if isinstance(overload, torch._ops.OpOverload):
         return str(overload)
@@ -65,7 +67,7 @@ def is_engine_call(node: torch.fx.Node) -> bool:
     return node.op == "call_function" and schema is not None and schema.name in ENGINE_OPERATORS
 
 
-class NodeSupport(OperatorSupportBase):  # type: ignore[misc]
+class NodeSupport(OperatorSupportBase):
     """Decides for every node of one edge program; asked by PyTorch's partitioner.
 
     Args:
@@ -154,10 +156,8 @@ def _leaf_reason(leaf: Any) -> str | None:
         return Reason.SHAPE_ARITHMETIC
     if not isinstance(leaf, torch.Tensor):
         return None
-    if leaf.dtype.is_complex:
-        return Reason.COMPLEX
     if leaf.dtype not in ENGINE_DTYPES:
-        return Reason.dtype(leaf.dtype)
+        return Reason.COMPLEX if leaf.dtype.is_complex else Reason.dtype(leaf.dtype)
     if any(isinstance(size, torch.SymInt) and _is_unbacked(size) for size in leaf.shape):
         return Reason.DATA_DEPENDENT
     return None

@@ -78,13 +78,14 @@ def size_range(size: int | torch.SymInt, ranges: _Ranges) -> SizeRange | None:
     """
     if not isinstance(size, torch.SymInt):
         return SizeRange(int(size), int(size), int(size))
-    expression = size.node.expr
+    node: Any = size.node
+    expression = node.expr
     known = {symbol: ranges[symbol] for symbol in expression.free_symbols if symbol in ranges}
-    bounds = bound_sympy(expression, {**size.node.shape_env.var_to_range, **known})
+    bounds = bound_sympy(expression, {**node.shape_env.var_to_range, **known})
     if bounds.upper == int_oo or not bounds.upper.is_finite:
         return None
     low, high = max(int(bounds.lower), 0), int(bounds.upper)
-    return SizeRange(low, min(max(int(size.node.hint), low), high), high)
+    return SizeRange(low, min(max(int(node.hint), low), high), high)
 
 
 def _engine_input(node: torch.fx.Node, ranges: _Ranges) -> EngineInput:

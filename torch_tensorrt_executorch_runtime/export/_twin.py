@@ -98,9 +98,7 @@ def _set_constant(root: torch.nn.Module, name: str, value: torch.Tensor) -> None
     root.register_buffer(name, tensor)
 
 
-def _copy_node(
-    graph: torch.fx.Graph, node: torch.fx.Node, of: Mapping[torch.fx.Node, torch.fx.Node]
-) -> torch.fx.Node:
+def _copy_node(graph: torch.fx.Graph, node: torch.fx.Node, of: Mapping[torch.fx.Node, torch.fx.Node]) -> torch.fx.Node:
     copied = graph.node_copy(node, lambda other: of[other])
     if node.op == "call_function":
         copied.target = aten_target(node.target)
@@ -133,5 +131,3 @@ def _view_of_copy(overload: torch._ops.OpOverload) -> Any:
     if packet is None or overload._overloadname not in packet.overloads():
         return overload
     return getattr(packet, overload._overloadname)
-
-
