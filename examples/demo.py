@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import logging
 import shutil
 import statistics
 import subprocess
@@ -97,7 +98,9 @@ def export(model: nn.Module, precision: str, folder: Path) -> Path:
 
 def inspect(path: Path) -> None:
     """Print what is in the file, with the command that users have."""
-    subprocess.run([sys.executable, "-m", "torch_tensorrt_executorch_runtime", "inspect", str(path)], check=True)
+    command = [sys.executable, "-m", "torch_tensorrt_executorch_runtime", "inspect", path.name]
+    # In the file's folder: in the repository's root Python would import the sources instead of what is installed.
+    subprocess.run(command, cwd=path.parent, check=True)
 
 
 def run_in_python(path: Path, x: Tensor) -> tuple[Tensor, float]:
@@ -178,6 +181,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Export, show, and run where there is a GPU."""
     options = parse(arguments)
+    for name in ("torch", "torch_tensorrt"):  # their notes on deprecated imports say nothing about this model
+        logging.getLogger(name).setLevel(logging.ERROR)
     options.output.mkdir(parents=True, exist_ok=True)
     inputs = photographs()
     with torch.no_grad():

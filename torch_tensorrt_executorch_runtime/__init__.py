@@ -11,7 +11,6 @@ nothing is loaded at all, and only the paths, the inspection and the export can 
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 from typing import TYPE_CHECKING, Any
 
 from torch_tensorrt_executorch_runtime import _loader
@@ -30,6 +29,7 @@ from torch_tensorrt_executorch_runtime._info import delegate_info
 from torch_tensorrt_executorch_runtime._options import get_option, set_option
 from torch_tensorrt_executorch_runtime._paths import cmake_prefix_path, include_path, library_path
 from torch_tensorrt_executorch_runtime._streams import caller_stream
+from torch_tensorrt_executorch_runtime._version import __version__
 
 if TYPE_CHECKING:
     from torch_tensorrt_executorch_runtime import export, inspect
@@ -56,8 +56,6 @@ __all__ = [
     "library_path",
     "set_option",
 ]
-
-__version__ = importlib.metadata.version("torch-tensorrt-executorch-runtime")
 
 _LAZY = ("export", "inspect")  # imported when first used: `export` brings torch
 

@@ -9,6 +9,7 @@ from typing import Any
 from packaging.version import InvalidVersion, Version
 
 from torch_tensorrt_executorch_runtime import _loader, _paths
+from torch_tensorrt_executorch_runtime._version import __version__
 
 __all__ = ["delegate_info"]
 
@@ -43,7 +44,7 @@ def delegate_info() -> dict[str, Any]:
 def installed() -> dict[str, Any]:
     """Say what is installed, without loading anything: the part of `delegate_info` that cannot fail."""
     return {
-        "version": importlib.metadata.version(_DISTRIBUTION),
+        "version": __version__,
         "library": str(_paths.library_path()),
         "skipped": _loader.skipped(),
         "registered": False,

@@ -42,7 +42,7 @@ export TTER_CPP_RUNNER="$work/cpp_runner/cpp_runner" TTER_SLOT_PROBE="$work/slot
 
 step "tests"
 # Tests import the installed package, not the sources beside them.
-"$python" -P -m pytest tests/gpu -p no:cacheprovider -ra --durations=10 ${TTER_PYTEST:-} 2>&1 | tee "$OUT/pytest.log"
+PYTHONSAFEPATH=1 "$python" -m pytest tests/gpu -p no:cacheprovider -ra --durations=10 ${TTER_PYTEST:-} 2>&1 | tee "$OUT/pytest.log"
 tests="${PIPESTATUS[0]}"
 
 step "summary"

@@ -173,7 +173,14 @@ def _zero_dim(dtype: torch.dtype) -> dict[str, Method]:
 
 
 def _empty(dtype: torch.dtype) -> dict[str, Method]:
-    return _single(nets.EmptyRows, torch.zeros(0, 4, dtype=dtype), torch.ones(2, 4, dtype=dtype), dtype=dtype)
+    y = torch.ones(2, 4, dtype=dtype)
+    rows = {0: torch.export.Dim("rows", min=0, max=8)}
+    calls = tuple((_normal(count, 4, dtype=dtype), y) for count in (0, 8, 0, 1))
+    never = _single(nets.EmptyRows, torch.zeros(0, 4, dtype=dtype), y, dtype=dtype)
+    some = _single(
+        nets.EmptyRows, _normal(3, 4, dtype=dtype), y, dtype=dtype, dynamic_shapes=(rows, None), more_calls=calls
+    )
+    return {"never_any": never["forward"], "sometimes_some": some["forward"]}
 
 
 DYNAMIC_BATCH = (1, 8)
@@ -215,7 +222,7 @@ CASES: Mapping[str, Case] = {
         Case("int64", _int64, exact=True),
         Case("bool", _bool, exact=True, engines=3),
         Case("zero_dim", _zero_dim, dtypes=_F32_F16, exact=True),
-        Case("empty", _empty, exact=True),
+        Case("empty", _empty, exact=True, engines=2),
         Case("dynamic_encoder", _dynamic_encoder, dtypes=_F32_F16),
         Case("two_methods", _two_methods, engines=2),
     )

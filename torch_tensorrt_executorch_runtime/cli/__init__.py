@@ -28,6 +28,7 @@ app.command("run")(run.run)
 
 def main() -> None:
     """Run the command line. What a user can cause ends as one sentence and exit code 1; wrong usage is 2."""
+    _output.calm_loggers()
     try:
         app()
     except BrokenPipeError:

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-__all__ = ["console", "describe_shape", "describe_size", "fail", "print_json", "table"]
+__all__ = ["calm_loggers", "console", "describe_shape", "describe_size", "fail", "print_json", "table"]
 
+_CHATTY_LOGGERS = (
+    "torch._library.opaque_object",
+    "torch._opaque_base",
+    "torch.utils._pytree",
+    "torch_tensorrt",
+)
 _WIDTH_OF_A_FILE = 200  # a pipe or a log has no width of its own, and folded tables are hard to search
+
+
+def calm_loggers() -> None:
+    """Keep what torch and its companions log while they are imported off the screen; their errors still show."""
+    for name in _CHATTY_LOGGERS:
+        logging.getLogger(name).setLevel(logging.ERROR)
 
 
 def console() -> Console:

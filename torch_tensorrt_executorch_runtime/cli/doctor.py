@@ -62,5 +62,12 @@ def _add_machine(rows: Table, info: dict[str, Any]) -> None:
         size = _output.describe_size(device["memory_bytes"])
         rows.add_row(f"GPU {device['index']}", f"{device['name']}, {device['compute_capability']}, {size}")
     for flavor, library in info["tensorrt"].items():
-        text = f"{library['version']}, {library['path']}" if library["version"] else f"no: {library['error']}"
+        text = f"{library['version']}, {library['path']}" if library["version"] else _why_not(library["error"] or "")
         rows.add_row(f"TensorRT {flavor}", text)
+
+
+def _why_not(error: str) -> str:
+    """Leave out the places where there is simply nothing; what was found and refused matters. JSON has them all."""
+    absent = ("no such file", "not loaded in this process", "No such file or directory")
+    found = [place for place in error.split("; ") if not place.endswith(absent)]
+    return f"refused: {'; '.join(found)}" if found else "not found"

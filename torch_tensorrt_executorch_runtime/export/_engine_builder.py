@@ -23,7 +23,12 @@ from torch_tensorrt_executorch_runtime._errors import ExportError
 from torch_tensorrt_executorch_runtime.export import _progress
 from torch_tensorrt_executorch_runtime.export._interpreter import build_engine
 from torch_tensorrt_executorch_runtime.export._options import BuildOptions
-from torch_tensorrt_executorch_runtime.export._profiles import EngineInput, engine_inputs, static_shape
+from torch_tensorrt_executorch_runtime.export._profiles import (
+    EngineInput,
+    engine_inputs,
+    program_ranges,
+    static_shape,
+)
 from torch_tensorrt_executorch_runtime.export._settings import compilation_settings
 from torch_tensorrt_executorch_runtime.export._torch_tensorrt import tensorrt_version, uses_tensorrt_rtx
 from torch_tensorrt_executorch_runtime.export._twin import build_twin
@@ -68,11 +73,16 @@ def partition_module(program: ExportedProgram, options: BuildOptions) -> tuple[t
     settings = compilation_settings(options)
     module = build_twin(program).module
     _rename_inputs(module)
-    inputs = engine_inputs(_placeholders(module), program.range_constraints)
+    inputs = engine_inputs(_placeholders(module), program_ranges(program))
     module = importlib.import_module("torch_tensorrt.dynamo.lowering").post_lowering(module, settings)
     for node in list(module.graph.nodes):
-        if node.op == "get_attr" and not node.users:
+        if node.op != "get_attr":
+            continue
+        if not node.users:
             module.graph.erase_node(node)
+        elif node.meta.get("val") is None:
+            # Folded constants come without a value, about which the interpreter would warn at each use.
+            node.meta["val"] = getattr(module, str(node.target))
     module.recompile()
     names = [node.name for node in _placeholders(module)]
     if names != [entry.name for entry in inputs]:
@@ -138,4 +148,3 @@ def _dtype_name(dtype: torch.dtype) -> str:
 def _recorded(seconds: float) -> float | None:
     # SOURCE_DATE_EPOCH asks for files that depend on their sources alone (reproducible-builds.org).
     return None if "SOURCE_DATE_EPOCH" in os.environ else round(seconds, 3)
-

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
@@ -15,8 +16,17 @@ from torch_tensorrt_executorch_runtime.export.save import save_program
 __all__ = ["ExtendedTorchTensorRT", "extend_torch_tensorrt"]
 
 _LOCK = threading.Lock()
-_original: Callable[..., Any] | None = None
-_holders = 0
+
+
+@dataclass
+class _Extension:
+    """Torch-TensorRT's own function while it is replaced, and how many handles want it replaced."""
+
+    original: Callable[..., Any] | None = None
+    holders: int = 0
+
+
+_EXTENSION = _Extension()
 
 
 class ExtendedTorchTensorRT:
@@ -27,20 +37,21 @@ class ExtendedTorchTensorRT:
 
     def restore(self) -> None:
         """Take the extension back; with several holders, the last one does it. Doing it again changes nothing."""
-        global _holders, _original
         with _LOCK:
             if not self._active:
                 return
             self._active = False
-            _holders -= 1
-            if _holders == 0 and _original is not None:
-                load_torch_tensorrt().save = _original  # type: ignore[attr-defined]
-                _original = None
+            _EXTENSION.holders -= 1
+            if _EXTENSION.holders == 0:
+                torch_tensorrt: Any = load_torch_tensorrt()
+                torch_tensorrt.save, _EXTENSION.original = _EXTENSION.original, None
 
     def __enter__(self) -> ExtendedTorchTensorRT:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.restore()
 
 
@@ -57,13 +68,12 @@ def extend_torch_tensorrt() -> ExtendedTorchTensorRT:
         >>> with extend_torch_tensorrt():
         ...     torch_tensorrt.save(module, "model.pte", output_format="executorch", arg_inputs=(x,))  # doctest: +SKIP
     """
-    global _holders, _original
     torch_tensorrt: Any = load_torch_tensorrt()
     with _LOCK:
-        if _original is None:
-            _original = torch_tensorrt.save
-            torch_tensorrt.save = _extended(_original)
-        _holders += 1
+        if _EXTENSION.original is None:
+            _EXTENSION.original = torch_tensorrt.save
+            torch_tensorrt.save = _extended(torch_tensorrt.save)
+        _EXTENSION.holders += 1
     return ExtendedTorchTensorRT()
 
 

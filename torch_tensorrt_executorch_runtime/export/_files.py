@@ -56,7 +56,9 @@ class NewFiles:
         self._temporary = Path(tempfile.mkdtemp(prefix=f".{self._target.name}.", dir=self._folder))
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         shutil.rmtree(self._temporary, ignore_errors=True)
 
     @property
@@ -100,8 +102,8 @@ class NewFiles:
         for name in self._names:
             self._refuse_foreign(name)
         for name in self._names:
-            os.replace(self._temporary / name, self._folder / name)
-        os.replace(self.program, self._target)
+            (self._temporary / name).replace(self._folder / name)
+        self.program.replace(self._target)
         return [self._target, *(self._target.parent / name for name in self._names)]
 
     def _refuse_foreign(self, name: str) -> None:

@@ -146,8 +146,8 @@ def _set_capabilities(config: Any, capabilities: Sequence[str]) -> None:
         return
     if not uses_tensorrt_rtx():
         raise ExportError(
-            f"compute_capabilities is {list(capabilities)}, but TensorRT {tensorrt_version()} builds for the GPU of this "
-            "machine only. Leave compute_capabilities out, or install torch-tensorrt-rtx."
+            f"compute_capabilities is {list(capabilities)}, but TensorRT {tensorrt_version()} builds for the GPU of "
+            "this machine only. Leave compute_capabilities out, or install torch-tensorrt-rtx."
         )
     members = tensorrt().ComputeCapability.__members__
     config.num_compute_capabilities = len(capabilities)
@@ -156,7 +156,7 @@ def _set_capabilities(config: Any, capabilities: Sequence[str]) -> None:
         if member is None or not config.set_compute_capability(member, index):
             raise ExportError(
                 f"compute_capabilities holds {capability!r}, but TensorRT-RTX {tensorrt_version()} can name only "
-                f"{_known_capabilities(members)}. Leave compute_capabilities out to build for every GPU that it supports."
+                f"{_known_capabilities(members)}. Leave compute_capabilities out to build for every GPU that it knows."
             )
 
 

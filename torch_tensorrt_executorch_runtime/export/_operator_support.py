@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import torch
+from executorch.exir.passes.dim_order_ops_registry import MemoryFormatOpsMap
 from torch.export import ExportedProgram
 from torch.fx.passes.operator_support import OperatorSupportBase
 
@@ -40,6 +41,7 @@ class Reason:
     SHAPE_ARITHMETIC = "size arithmetic that other operators need as well"
     SIZE_FROM_OUTSIDE = "needs a size that is computed outside of the engine"
     MEMORY_FORMAT = "a tensor at the engine's boundary is not in the default memory format"
+    EMPTY = "broadcasts to a tensor without elements"
     NO_COMPUTATION = "only moves or views data"
     NO_TENSOR_INPUT = "depends on no input"
     TOO_SMALL = "fewer operators than min_block_size"
@@ -52,6 +54,7 @@ class Reason:
 
 def operator_name(target: Any) -> str:
     """Return an operator's name as PyTorch prints it, such as ``aten.erfinv.default``."""
+    target = MemoryFormatOpsMap.get(target, target)
     overload = getattr(target, "_op", target)
     if isinstance(overload, torch._ops.OpOverload):
         return str(overload)
@@ -64,7 +67,7 @@ def is_engine_call(node: torch.fx.Node) -> bool:
     return node.op == "call_function" and schema is not None and schema.name in ENGINE_OPERATORS
 
 
-class NodeSupport(OperatorSupportBase):  # type: ignore[misc]
+class NodeSupport(OperatorSupportBase):
     """Decides for every node of one edge program; asked by PyTorch's partitioner.
 
     Args:
@@ -112,6 +115,7 @@ class NodeSupport(OperatorSupportBase):  # type: ignore[misc]
         return (
             self._structural_reason(node)
             or _value_reason(node)
+            or (Reason.EMPTY if _broadcasts_to_nothing(node) else None)
             or (None if _is_pool_without_indices(node) else self._converter_reason(node))
         )
 
@@ -152,13 +156,23 @@ def _leaf_reason(leaf: Any) -> str | None:
         return Reason.SHAPE_ARITHMETIC
     if not isinstance(leaf, torch.Tensor):
         return None
-    if leaf.dtype.is_complex:
-        return Reason.COMPLEX
     if leaf.dtype not in ENGINE_DTYPES:
-        return Reason.dtype(leaf.dtype)
+        return Reason.COMPLEX if leaf.dtype.is_complex else Reason.dtype(leaf.dtype)
     if any(isinstance(size, torch.SymInt) and _is_unbacked(size) for size in leaf.shape):
         return Reason.DATA_DEPENDENT
     return None
+
+
+def _broadcasts_to_nothing(node: torch.fx.Node) -> bool:
+    # Torch-TensorRT broadcasts to the larger of two sizes, which for 0 and 1 should be 0.
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor) or torch.Tag.pointwise not in getattr(node.target, "tags", ()):
+        return False
+    if not any(isinstance(size, int) and size == 0 for size in value.shape):
+        return False
+    shapes = [other.meta["val"].shape for other in node.all_input_nodes if isinstance(other.meta["val"], torch.Tensor)]
+    scalars = [argument for argument in node.args if isinstance(argument, int | float)]
+    return bool(scalars) or any(tuple(shape) != tuple(value.shape) for shape in shapes)
 
 
 def _is_unbacked(size: torch.SymInt) -> bool:

@@ -127,7 +127,7 @@ def device_index(device: str | int | torch.device | None) -> int:
         raise ExportError(f"device is {device!r}, but a CUDA device such as 'cuda:0' is expected.") from error
     index = parsed.index or 0
     if parsed.type != "cuda" or not 0 <= index <= _MAX_DEVICE:
-        raise ExportError(f"device is {device!r}, but 'cuda:0' to 'cuda:{_MAX_DEVICE}' is expected: engines run on CUDA.")
+        raise ExportError(f"device is {device!r}, but 'cuda:0' to 'cuda:{_MAX_DEVICE}' is expected.")
     return index
 
 
@@ -197,7 +197,5 @@ def _budget(value: Any) -> bytes:
             "automatic budget is expected."
         )
     if not 0 <= value < _BUDGET_LIMIT:
-        raise ValueError(
-            f"weight_streaming_budget_per_engine is {value}, but 0 <= budget < 2**63 is expected. It is counted in bytes."
-        )
+        raise ValueError(f"weight_streaming_budget_per_engine is {value}, but 0 <= budget < 2**63 bytes is expected.")
     return str(value).encode("ascii")

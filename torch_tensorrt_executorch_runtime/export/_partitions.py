@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
-from executorch.exir.tensor import dim_order_from_stride
 from torch.export import ExportedProgram
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 
+from torch_tensorrt_executorch_runtime.export._layout import has_default_layout
 from torch_tensorrt_executorch_runtime.export._operator_support import NodeSupport, Reason, is_engine_call
 
 __all__ = ["Proposal", "propose_engine_calls", "propose_partitions"]
@@ -107,20 +106,14 @@ def _boundary_reason(node: torch.fx.Node, members: set[torch.fx.Node]) -> str | 
             continue
         if not isinstance(other.meta.get("val"), torch.Tensor | list | tuple):
             return Reason.SIZE_FROM_OUTSIDE
-        if _is_reordered(other.meta["val"]):
+        if not has_default_layout(other.meta["val"]):
             return Reason.MEMORY_FORMAT
     if all(user in members for user in node.users):
         return None
     value = node.meta.get("val")
     if isinstance(value, torch.SymInt | int):
         return Reason.SHAPE_ARITHMETIC
-    return Reason.MEMORY_FORMAT if _is_reordered(value) else None
-
-
-def _is_reordered(value: Any) -> bool:
-    if not isinstance(value, torch.Tensor):
-        return False
-    return list(dim_order_from_stride(value.stride())) != list(range(value.dim()))
+    return None if has_default_layout(value) else Reason.MEMORY_FORMAT
 
 
 def _reason_to_drop(
@@ -156,9 +149,13 @@ def _outside(
 ) -> Iterator[tuple[torch.fx.Node, str]]:
     inside = {node for group in groups for node in group}
     for node in program.graph.nodes:
-        if node.op != "call_function" or node in inside or _is_getitem(node):
+        if node.op != "call_function" or node in inside or not _gives_tensors(node):
             continue
         yield node, reasons.get(node, Reason.NO_CONVERTER)
+
+
+def _gives_tensors(node: torch.fx.Node) -> bool:
+    return not _is_getitem(node) and isinstance(node.meta.get("val"), torch.Tensor | list | tuple)
 
 
 def _is_getitem(node: torch.fx.Node) -> bool:

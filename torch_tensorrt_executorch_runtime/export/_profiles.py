@@ -7,13 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.export import ExportedProgram
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 from torch_tensorrt_executorch_runtime._blob import Profile
 from torch_tensorrt_executorch_runtime._errors import ExportError
 
-__all__ = ["EngineInput", "SizeRange", "engine_inputs", "size_range", "static_shape"]
+__all__ = ["RANGES_META", "EngineInput", "SizeRange", "engine_inputs", "program_ranges", "size_range", "static_shape"]
+
+# Where the partitioner leaves the ranges that the caller asked for: converting a program to the edge dialect raises
+# every lower bound of 1 to 2.
+RANGES_META = "tensorrt_size_ranges"
 
 _Ranges = Mapping[Any, ValueRanges[Any]]
 
@@ -42,12 +47,22 @@ def engine_inputs(placeholders: Iterable[torch.fx.Node], ranges: _Ranges) -> lis
 
     Args:
         placeholders: The partition's inputs, in the order of the delegate's arguments.
-        ranges: The program's ``range_constraints``.
+        ranges: See :func:`program_ranges`.
 
     Raises:
         ExportError: An input is no tensor, or one of its sizes has no upper bound.
     """
     return [_engine_input(node, ranges) for node in placeholders]
+
+
+def program_ranges(program: ExportedProgram) -> _Ranges:
+    """Return the range of each symbol of a partition, as the caller of the export gave them where that is known."""
+    ranges: dict[Any, ValueRanges[Any]] = dict(program.range_constraints)
+    for node in program.graph.nodes:
+        if RANGES_META in node.meta:
+            ranges.update(node.meta[RANGES_META])
+            break
+    return ranges
 
 
 def static_shape(value: torch.Tensor) -> tuple[int, ...]:
@@ -63,13 +78,14 @@ def size_range(size: int | torch.SymInt, ranges: _Ranges) -> SizeRange | None:
     """
     if not isinstance(size, torch.SymInt):
         return SizeRange(int(size), int(size), int(size))
-    expression = size.node.expr
+    node: Any = size.node
+    expression = node.expr
     known = {symbol: ranges[symbol] for symbol in expression.free_symbols if symbol in ranges}
-    bounds = bound_sympy(expression, {**size.node.shape_env.var_to_range, **known})
+    bounds = bound_sympy(expression, {**node.shape_env.var_to_range, **known})
     if bounds.upper == int_oo or not bounds.upper.is_finite:
         return None
     low, high = max(int(bounds.lower), 0), int(bounds.upper)
-    return SizeRange(low, min(max(int(size.node.hint), low), high), high)
+    return SizeRange(low, min(max(int(node.hint), low), high), high)
 
 
 def _engine_input(node: torch.fx.Node, ranges: _Ranges) -> EngineInput:

@@ -52,7 +52,7 @@ def _local_copy(size: torch.fx.Node, user: torch.fx.Node, graph: torch.fx.Graph)
         _local_copy(arg, user, graph) if isinstance(arg, torch.fx.Node) and _is_copyable(arg) else arg
         for arg in size.args
     ]
-    return _with_meta(graph.call_function(size.target, tuple(arguments), dict(size.kwargs)), size)
+    return _with_meta(graph.create_node("call_function", size.target, tuple(arguments), dict(size.kwargs)), size)
 
 
 def _is_copyable(node: torch.fx.Node) -> bool:

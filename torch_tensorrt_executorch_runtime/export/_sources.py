@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,12 +11,12 @@ from typing import Any
 
 import torch
 from torch.export import Dim, ExportedProgram
+from torch.export.passes import move_to_device_pass
 from torch.utils import _pytree as pytree
 
 from torch_tensorrt_executorch_runtime._errors import ExportError, UnsupportedSourceError
 from torch_tensorrt_executorch_runtime.export._operator_support import is_engine_call
 from torch_tensorrt_executorch_runtime.export._profiles import size_range
-from torch_tensorrt_executorch_runtime.export._torch_tensorrt import load_torch_tensorrt
 
 __all__ = ["Method", "methods_of"]
 
@@ -109,8 +110,6 @@ class _Example:
                 "Tensors and torch_tensorrt.Input objects with a range of shapes are mixed. Pass dynamic_shapes=, or "
                 "Input objects only."
             )
-        import inspect
-
         bound = inspect.signature(module.forward).bind(*(self.arguments or ()), **(self.keywords or {}))
         counter: Iterator[int] = iter(range(len(leaves)))
         return pytree.tree_map(lambda leaf: _input_dims(leaf, next(counter)), dict(bound.arguments))
@@ -142,7 +141,7 @@ def _mapping(source: Mapping[Any, Any], example: _Example, retrace: bool | None)
             )
         twin = names_by_id.setdefault(id(program), name)
         if twin != name:
-            raise ValueError(f"{twin!r} and {name!r} are the same ExportedProgram object. Export each method by itself.")
+            raise ValueError(f"{twin!r} and {name!r} are one ExportedProgram object. Export each method by itself.")
     return dict(source)
 
 
@@ -156,9 +155,7 @@ def _check_program_options(example: _Example, retrace: bool | None) -> None:
         _LOGGER.warning("The example inputs are not used: the ExportedProgram has its own.")
 
 
-def _module(
-    module: torch.nn.Module, example: _Example, *, retrace: bool, use_legacy_exporter: bool | None
-) -> Method:
+def _module(module: torch.nn.Module, example: _Example, *, retrace: bool, use_legacy_exporter: bool | None) -> Method:
     if isinstance(module, torch.jit.ScriptModule):
         raise UnsupportedSourceError(f"The source is a TorchScript module. {_WHAT_IS_SUPPORTED}")
     if hasattr(module, "_orig_mod"):
@@ -176,9 +173,7 @@ def _module(
     return _method(_export(module, example), "forward")
 
 
-def _compiled(
-    module: torch.nn.Module, example: _Example, *, retrace: bool, use_legacy_exporter: bool | None
-) -> Method:
+def _compiled(module: torch.nn.Module, example: _Example, *, retrace: bool, use_legacy_exporter: bool | None) -> Method:
     compiled = importlib.import_module("torch_tensorrt_executorch_runtime.export._compiled_module")
     arguments, keywords = example.tensors()
     program, engines = compiled.export_compiled(
@@ -189,24 +184,23 @@ def _compiled(
         retrace=retrace,
         use_legacy_exporter=use_legacy_exporter,
     )
-    return Method(program, engines)
+    return Method(_weights_on_cpu(program), engines)
 
 
 def _export(module: torch.nn.Module, example: _Example) -> ExportedProgram:
     arguments, keywords = example.tensors()
     try:
         with torch.no_grad():
-            return torch.export.export(
-                module, arguments, keywords, dynamic_shapes=example.shapes(module), strict=False
-            )
-    except (ValueError, TypeError) as error:
+            return torch.export.export(module, arguments, keywords, dynamic_shapes=example.shapes(module), strict=False)
+    except (RuntimeError, TypeError, ValueError) as error:
         raise ExportError(f"torch.export could not export the {type(module).__name__}: {error}") from error
 
 
 def _method(program: ExportedProgram, name: str) -> Method:
     if any(is_engine_call(node) for node in program.graph.nodes):
         compiled = importlib.import_module("torch_tensorrt_executorch_runtime.export._compiled_module")
-        return Method(*compiled.adopt_program(program, []))
+        adopted, engines = compiled.adopt_program(program, [])
+        return Method(_weights_on_cpu(adopted), engines)
     _refuse_training(program, name)
     _refuse_unbounded(program, name)
     return Method(_on_cpu(program))
@@ -238,19 +232,26 @@ def _refuse_unbounded(program: ExportedProgram, name: str) -> None:
 
 
 def _on_cpu(program: ExportedProgram) -> ExportedProgram:
-    """Return the program with its weights in host memory, from where engines and files are written."""
-    tensors = [value for value in (*program.state_dict.values(), *program.constants.values()) if _is_tensor(value)]
+    """Return the program with everything in host memory, from where engines and files are written."""
     values = [node.meta.get("val") for node in program.graph.nodes]
-    if all(value.device.type == "cpu" for value in (*tensors, *filter(_is_tensor, values))):
+    if all(value.device.type == "cpu" for value in (*_weights(program), *filter(_is_tensor, values))):
         return program
-    from torch.export.passes import move_to_device_pass
-
     # run_decompositions makes a program of its own, so that the move does not reach the caller's.
     copied = program.run_decompositions({})
     copied._state_dict = dict(copied.state_dict)
     copied._constants = dict(copied.constants)
-    moved: ExportedProgram = move_to_device_pass(copied, "cpu")
-    return moved
+    return move_to_device_pass(copied, "cpu")
+
+
+def _weights_on_cpu(program: ExportedProgram) -> ExportedProgram:
+    """Move the weights of a program of our own to host memory, in place."""
+    if any(value.device.type != "cpu" for value in _weights(program)):
+        return move_to_device_pass(program, "cpu")
+    return program
+
+
+def _weights(program: ExportedProgram) -> list[torch.Tensor]:
+    return [value for value in (*program.state_dict.values(), *program.constants.values()) if _is_tensor(value)]
 
 
 def _is_tensor(value: Any) -> bool:
@@ -268,10 +269,8 @@ def _is_dynamic(leaf: Any) -> bool:
 def _example_tensor(leaf: Any) -> Any:
     if not _is_input(leaf):
         return leaf
-    torch_tensorrt = load_torch_tensorrt()
     shape = leaf.shape["opt_shape"] if _is_dynamic(leaf) else tuple(leaf.shape)
     dtype = leaf.dtype.to(torch.dtype, use_default=True)
-    del torch_tensorrt
     return torch.ones(shape, dtype=dtype)
 
 

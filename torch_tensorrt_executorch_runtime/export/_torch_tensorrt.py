@@ -39,7 +39,7 @@ def load_torch_tensorrt() -> ModuleType:
                 return importlib.import_module("torch_tensorrt")
         except ModuleNotFoundError as error:
             raise ImportError(
-                f"The module {error.name!r} is missing, but exporting needs Torch-TensorRT 2.14. Run: {INSTALL_COMMAND}",
+                f"The module {error.name!r} is missing, which exporting with TensorRT needs. Run: {INSTALL_COMMAND}",
                 name=error.name,
             ) from error
 

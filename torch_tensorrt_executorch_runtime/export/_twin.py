@@ -16,6 +16,7 @@ from executorch.exir.dialects.edge._ops import EdgeOpOverload
 from executorch.exir.dim_order_utils import get_memory_format
 from executorch.exir.passes.dim_order_ops_registry import MemoryFormatOpsMap
 from torch.export import ExportedProgram
+from torch.fx.passes.shape_prop import TensorMetadata
 
 __all__ = ["Twin", "aten_target", "build_twin"]
 
@@ -48,7 +49,7 @@ def build_twin(program: ExportedProgram) -> Twin:
             if node.op == "get_attr":
                 setattr(root, str(node.target), getattr(program.graph_module, str(node.target)))
         # The passes that run on the twin write into the meta dictionaries, which must stay the edge graph's own.
-        copied.meta = dict(node.meta)
+        copied.meta = {**node.meta, **_tensor_meta(node)}
         of[node] = copied
     module = torch.fx.GraphModule(root, graph)
     return Twin(module, of)
@@ -61,6 +62,16 @@ def aten_target(target: Any) -> Any:
         return target
     overload = target._op
     return _VIEW_OF.get(overload) or _view_of_copy(overload)
+
+
+def _tensor_meta(node: torch.fx.Node) -> dict[str, TensorMetadata]:
+    """Return what some converters read instead of ``val``, and which exported programs do not have everywhere."""
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor):
+        return {}
+    # Not by PyTorch's own helper: it would ask about the memory format, which adds guards to dynamic sizes.
+    metadata = TensorMetadata(value.shape, value.dtype, False, value.stride(), None, False, {})
+    return {"tensor_meta": metadata}
 
 
 def _constant_placeholders(program: ExportedProgram) -> dict[torch.fx.Node, torch.Tensor]:
@@ -87,9 +98,7 @@ def _set_constant(root: torch.nn.Module, name: str, value: torch.Tensor) -> None
     root.register_buffer(name, tensor)
 
 
-def _copy_node(
-    graph: torch.fx.Graph, node: torch.fx.Node, of: Mapping[torch.fx.Node, torch.fx.Node]
-) -> torch.fx.Node:
+def _copy_node(graph: torch.fx.Graph, node: torch.fx.Node, of: Mapping[torch.fx.Node, torch.fx.Node]) -> torch.fx.Node:
     copied = graph.node_copy(node, lambda other: of[other])
     if node.op == "call_function":
         copied.target = aten_target(node.target)
@@ -122,5 +131,3 @@ def _view_of_copy(overload: torch._ops.OpOverload) -> Any:
     if packet is None or overload._overloadname not in packet.overloads():
         return overload
     return getattr(packet, overload._overloadname)
-
-

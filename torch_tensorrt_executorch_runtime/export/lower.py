@@ -89,7 +89,7 @@ def lower_methods(source: Any, options: Mapping[str, Any]) -> Lowered:
     manager = _lower_once(methods, own, extra, options)
     left_whole = {name: partitioner.kept_whole for name, partitioner in own.items()}
     if any(left_whole.values()):
-        # An operator was kept whole for TensorRT, but then no engine took it: ExecuTorch has kernels for its parts only.
+        # Operators were kept whole for an engine that did not come about; ExecuTorch has kernels for their parts only.
         own = _partitioners(methods, options)
         for name, partitioner in own.items():
             partitioner.decompose(left_whole[name])
@@ -149,7 +149,7 @@ def _as_list(value: Any, option: str) -> list[Any]:
     if value is None:
         return []
     if not isinstance(value, Sequence) or isinstance(value, str | bytes):
-        raise TypeError(f"{option} is a {type(value).__name__}, but a list, or a dict of method names to lists, is expected.")
+        raise TypeError(f"{option} is a {type(value).__name__}, but a list, or a dict of lists by method, is expected.")
     return list(value)
 
 
@@ -159,7 +159,7 @@ def _check_method_names(extra: Mapping[str, Sequence[Any]]) -> None:
         for partitioner in partitioners:
             if not isinstance(partitioner, Partitioner):
                 raise TypeError(
-                    f"partitioners holds a {type(partitioner).__name__}, but ExecuTorch Partitioner objects are expected."
+                    f"partitioners holds a {type(partitioner).__name__}, but ExecuTorch Partitioners are expected."
                 )
             specs = getattr(getattr(partitioner, "delegation_spec", None), "compile_specs", None) or ()
             for spec in specs:

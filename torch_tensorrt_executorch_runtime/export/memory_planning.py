@@ -74,7 +74,7 @@ def device_safe_config(config: ExecutorchBackendConfig | None, methods: tuple[st
     _check_skips(config, methods)
     if not config.enable_non_cpu_memory_planning:
         raise ExportError(
-            "enable_non_cpu_memory_planning is False, so no device memory would be planned, but TensorRT runs on the GPU. "
+            "enable_non_cpu_memory_planning is False, so no device memory would be planned, but engines need it. "
             "Leave it at True."
         )
     planning: Any = config.memory_planning_pass
@@ -103,8 +103,8 @@ def _check_skips(config: ExecutorchBackendConfig, methods: tuple[str, ...]) -> N
                 )
         if skips and not config.enable_non_cpu_memory_planning:
             raise ExportError(
-                f"{skips[0]} is set, but enable_non_cpu_memory_planning is False: the copies that it leaves out are made "
-                "by device memory planning. Set enable_non_cpu_memory_planning=True."
+                f"{skips[0]} is set, but enable_non_cpu_memory_planning is False: the copies that it leaves out are "
+                "made by device memory planning. Set enable_non_cpu_memory_planning=True."
             )
         planning = _of_method(config.memory_planning_pass, name)
         if "skip_h2d_for_method_inputs" in skips and getattr(planning, "alloc_graph_input", False):

@@ -14,15 +14,20 @@ from executorch.exir.backend.utils import tag_constant_data
 from torch.export import ExportedProgram
 
 from torch_tensorrt_executorch_runtime._blob import BACKEND_ID
+from torch_tensorrt_executorch_runtime._errors import ExportError
 from torch_tensorrt_executorch_runtime.export._backend_lookup import prefer_own_backend
+from torch_tensorrt_executorch_runtime.export._layout import in_default_layout
 from torch_tensorrt_executorch_runtime.export._operator_support import NodeSupport, is_engine_call
 from torch_tensorrt_executorch_runtime.export._options import (
     REPORT_SPEC,
+    TARGET_DEVICE_SPEC,
     BuildOptions,
     delegate_specs,
+    device_index_of,
     normalize_capabilities,
 )
 from torch_tensorrt_executorch_runtime.export._partitions import propose_engine_calls, propose_partitions
+from torch_tensorrt_executorch_runtime.export._profiles import RANGES_META
 from torch_tensorrt_executorch_runtime.export._settings import use_settings
 from torch_tensorrt_executorch_runtime.export._torch_tensorrt import load_torch_tensorrt
 from torch_tensorrt_executorch_runtime.export.report import OutsideOperator, outside_operators
@@ -80,9 +85,13 @@ class TensorRTPartitioner(Partitioner):  # type: ignore[misc]
         self.delegation_spec = DelegationSpec(BACKEND_ID, [*specs, *self.options.specs()])
         self.outside: tuple[OutsideOperator, ...] = ()
         self.kept_whole: frozenset[Any] = frozenset()
+        given = device is not None or any(spec.key == TARGET_DEVICE_SPEC for spec in compile_specs or ())
+        self._device = device_index_of(specs) if given else None
         self._excluded = tuple(torch_executed_ops)
         self._min_block_size = min_block_size
         self._decomposed: frozenset[Any] = frozenset()
+        self._ranges: dict[Any, Any] = {}
+        self._whole: set[Any] = set()
 
     def decompose(self, operators: Iterable[Any]) -> None:
         """Let ExecuTorch decompose these operators although TensorRT takes them whole.
@@ -95,13 +104,14 @@ class TensorRTPartitioner(Partitioner):  # type: ignore[misc]
         """Decompose what TensorRT wants decomposed, before ExecuTorch decomposes everything else."""
         if _has_engine_calls(ep):
             return ep
+        self._ranges = dict(ep.range_constraints)
         load_torch_tensorrt()
         lowering = importlib.import_module("torch_tensorrt.dynamo.lowering")
-        return ep.run_decompositions(
-            lowering.get_decompositions(
-                False, self.options.decompose_attention, False, use_fp32_acc=self.options.use_fp32_acc
-            )
+        table = lowering.get_decompositions(
+            False, self.options.decompose_attention, False, use_fp32_acc=self.options.use_fp32_acc
         )
+        decomposed: ExportedProgram = in_default_layout(ep).run_decompositions(table)
+        return decomposed
 
     def ops_to_not_decompose(
         self, ep: ExportedProgram
@@ -127,22 +137,41 @@ class TensorRTPartitioner(Partitioner):  # type: ignore[misc]
             proposal = propose_partitions(exported_program, support, min_block_size=self._min_block_size)
         self.outside = outside_operators(proposal.outside)
         self.kept_whole = self._left_whole(proposal.outside)
-        tags = self._tag(proposal.partitions)
+        tags = self._tag(exported_program, proposal.partitions)
         tag_constant_data(exported_program)
         _untag_mutated_buffers(exported_program)
         return PartitionResult(tagged_exported_program=exported_program, partition_tags=tags)
 
-    def _tag(self, partitions: Sequence[Sequence[torch.fx.Node]]) -> dict[str, DelegationSpec]:
+    def _tag(
+        self, program: ExportedProgram, partitions: Sequence[Sequence[torch.fx.Node]]
+    ) -> dict[str, DelegationSpec]:
         tags: dict[str, DelegationSpec] = {}
         for index, nodes in enumerate(partitions):
             tag = f"tensorrt_{index}"
             for node in nodes:
                 node.meta["delegation_tag"] = tag
-            specs = list(self.delegation_spec.compile_specs)
+                node.meta[RANGES_META] = self._ranges
+            specs = self._specs_of(program, nodes)
             if index == 0:
                 specs.append(self._report_spec(len(partitions)))
             tags[tag] = DelegationSpec(BACKEND_ID, specs)
         return tags
+
+    def _specs_of(self, program: ExportedProgram, nodes: Sequence[torch.fx.Node]) -> list[CompileSpec]:
+        specs = list(self.delegation_spec.compile_specs)
+        calls = [node for node in nodes if is_engine_call(node)]
+        if not calls:
+            return specs
+        # A compiled engine runs on the device that it was compiled for.
+        compiled = importlib.import_module("torch_tensorrt_executorch_runtime.export._compiled_module")
+        device = compiled.compiled_device(program, calls[0])
+        if self._device is not None and self._device != device:
+            raise ExportError(
+                f"device is 'cuda:{self._device}', but the engine was compiled for 'cuda:{device}'. "
+                "Leave device out, or compile the model for that device."
+            )
+        target = CompileSpec(TARGET_DEVICE_SPEC, f"cuda:{device}".encode("ascii"))
+        return [spec if spec.key != TARGET_DEVICE_SPEC else target for spec in specs]
 
     def _report_spec(self, engines: int) -> CompileSpec:
         report = {"outside": [operator.to_dict() for operator in self.outside], "engines": engines}
@@ -157,15 +186,14 @@ class TensorRTPartitioner(Partitioner):  # type: ignore[misc]
         taken: set[torch._ops.OpOverload] = set()
         refused: set[Any] = nested | self._decomposed
         for node in program.graph.nodes:
-            if node.op != "call_function" or node.target not in table:
+            if node.op != "call_function" or node.target not in table or not _can_be_kept(node):
                 continue
             (taken if support.is_node_supported({}, node) else refused).add(node.target)
+        self._whole |= taken - refused
         return taken - refused
 
     def _left_whole(self, outside: Sequence[tuple[torch.fx.Node, str]]) -> frozenset[Any]:
-        table = _default_decompositions()
-        targets = {getattr(node.target, "_op", node.target) for node, _ in outside}
-        return frozenset(targets & table.keys())
+        return frozenset({getattr(node.target, "_op", node.target) for node, _ in outside} & self._whole)
 
 
 def _check_names(options: dict[str, Any]) -> None:
@@ -182,6 +210,15 @@ def _default_decompositions() -> dict[Any, Any]:
     program = importlib.import_module("executorch.exir.program._program")
     table: dict[Any, Any] = program._default_decomposition_table()
     return table
+
+
+def _can_be_kept(node: torch.fx.Node) -> bool:
+    # ExecuTorch replaces views by copies, and computes sizes itself.
+    operator: Any = node.target
+    returns = operator._schema.returns
+    return isinstance(node.meta.get("val"), torch.Tensor | list | tuple) and not any(
+        value.alias_info is not None for value in returns
+    )
 
 
 def _has_engine_calls(program: ExportedProgram) -> bool:

@@ -43,10 +43,10 @@ def save(source: Any, path: str | os.PathLike[str], **options: Unpack[SaveKeywor
 
             * ``arg_inputs`` (or ``inputs``), ``kwarg_inputs``: example inputs, tensors or ``torch_tensorrt.Input``.
             * ``dynamic_shapes``: as for ``torch.export.export``; each dynamic size needs a largest value.
-            * ``retrace``, ``use_legacy_exporter``: for compiled modules, as in ``torch_tensorrt.save``; False by default.
+            * ``retrace``, ``use_legacy_exporter``: for compiled modules, as in ``torch_tensorrt.save``.
             * ``partitioners``: run after TensorRT's, a list or a dict per method.
-            * ``compile_specs``, ``constant_methods``, ``transform_passes``, ``compile_config``, ``backend_config``: passed
-              to ExecuTorch.
+            * ``compile_specs``, ``constant_methods``, ``transform_passes``, ``compile_config``, ``backend_config``:
+              passed to ExecuTorch.
             * ``generate_etrecord``: also write ``<name>_etrecord.bin``.
             * ``device``: CUDA device to run on, ``"cuda:0"`` by default.
             * ``compute_capabilities``: GPUs to build for, such as ``["8.6", "8.9"]``; by default all of them.
@@ -54,8 +54,8 @@ def save(source: Any, path: str | os.PathLike[str], **options: Unpack[SaveKeywor
             * ``min_block_size``: the fewest computing operators of an engine, 1 by default.
             * ``use_cuda_graphs``: record each engine as a CUDA graph when it runs.
             * ``weight_streaming_budget_per_engine``: bytes of weights that stay on the GPU.
-            * ``workspace_size``, ``optimization_level``, ``max_aux_streams``, ``use_fp32_acc``, ``decompose_attention``,
-              ``disable_tf32``, ``enable_weight_streaming``: as for ``torch_tensorrt.dynamo.compile``.
+            * ``workspace_size``, ``optimization_level``, ``max_aux_streams``, ``use_fp32_acc``,
+              ``decompose_attention``, ``disable_tf32``, ``enable_weight_streaming``: as for ``torch_tensorrt.dynamo.compile``.
             * ``zero_copy_kv``: only False.
             * ``require_engine``: refuse a program without any engine, True by default.
             * ``progress``: True shows a progress bar, False none, None only on a terminal.
@@ -123,8 +123,8 @@ def _check_engines(lowered: Lowered, digests: Mapping[str, Sequence[str]], *, re
     for name, method in lowered.methods.items():
         if method.compiled_engines != len(digests[name]) and method.compiled_engines:
             raise ExportError(
-                f"Method {name!r} came with {method.compiled_engines} compiled engines, but {len(digests[name])} are left "
-                "after lowering. Export with retrace=False, and without transform passes that remove operators."
+                f"Method {name!r} came with {method.compiled_engines} compiled engines, but {len(digests[name])} are "
+                "left after lowering. Export with retrace=False, and without transform passes that remove operators."
             )
     without = [name for name, engines in digests.items() if not engines]
     if not without:
@@ -150,8 +150,8 @@ def _to_executorch(lowered: Lowered, config: ExecutorchBackendConfig | None) -> 
 def _hint(text: str) -> str:
     if "out variant" in text.lower():
         return (
-            " ExecuTorch has no kernel for these operators, and TensorRT does not take them. Add a partitioner that does "
-            "(partitioners=[...]), or change the model."
+            " ExecuTorch has no kernel for these operators, and TensorRT does not take them. Add a partitioner that "
+            "does (partitioners=[...]), or change the model."
         )
     if "exactly one user" in text:
         return " Leave skip_h2d_for_method_inputs out for this method."
@@ -174,6 +174,6 @@ def _check_written(written: WrittenEngines, expected: Mapping[str, Sequence[str]
     for name, digests in expected.items():
         if Counter(found[name]) != Counter(digests):
             raise ExportError(
-                f"Method {name!r} has {len(digests)} engines, but {len(found[name])} of them, or others, are in the file "
-                f"for {target}. The file was removed. Please report this with the model."
+                f"Method {name!r} has {len(digests)} engines, but {len(found[name])} of them, or others, are in the "
+                f"file for {target}. The file was removed. Please report this with the model."
             )

@@ -10,6 +10,7 @@ namespace {
 struct State {
   std::mutex mutex;
   Control control;
+  std::map<std::string, long> live_elsewhere;
 
   State() {
     if (const char* count = std::getenv("FAKE_CUDA_DEVICES"); count != nullptr) {
@@ -28,6 +29,7 @@ State& state() {
 
 std::mutex& mutex() { return state().mutex; }
 Control& control() { return state().control; }
+std::map<std::string, long>& live_elsewhere() { return state().live_elsewhere; }
 
 int& current_device() {
   thread_local int device = 0;

@@ -34,6 +34,9 @@ struct Control {
   cudaError_t next_work_failure = cudaSuccess;
 };
 
+/// What other fakes have alive. Survives a reset, like the handles. Guarded by `mutex()`.
+std::map<std::string, long>& live_elsewhere();
+
 std::mutex& mutex();
 Control& control();
 

@@ -10,7 +10,7 @@ using namespace fake_cuda;
 
 namespace {
 
-/// Live things by name; -1 for another name.
+/// Live things by name.
 long live(const std::string& what) {
   const auto number = [](size_t n) { return static_cast<long>(n); };
   if (what == "device_blocks") {
@@ -34,7 +34,7 @@ long live(const std::string& what) {
   if (what == "graphs") {
     return number(handles().graphs.size() + handles().executables.size());
   }
-  return -1;
+  return live_elsewhere()[what];
 }
 
 bool begins_with(const std::string& text, const char* prefix) { return text.rfind(prefix, 0) == 0; }
@@ -108,6 +108,21 @@ const char* fake_cuda_violations() {
     text += sentence + "\n";
   }
   return text.c_str();
+}
+
+cudaError_t fake_cuda_enter(const char* function) {
+  const Lock lock(mutex());
+  return enter(function);
+}
+
+void fake_cuda_add_live(const char* name, long by) {
+  const Lock lock(mutex());
+  live_elsewhere()[name] += by;
+}
+
+void fake_cuda_violate(const char* sentence) {
+  const Lock lock(mutex());
+  violation(sentence);
 }
 
 }  // extern "C"

@@ -63,6 +63,12 @@ cudaError_t fake_cuda_enqueue(cudaStream_t stream, void (*kernel)(void* argument
 /// violation, when they are not inside one live block that `device` may use.
 void* fake_cuda_reach(const void* address, size_t bytes, int device);
 
+/// For other fakes, so that one set of controls serves all: counts `calls.<function>` and answers with the
+/// failure that is armed for it; adds to the counter `live.<name>`; adds to the violations.
+cudaError_t fake_cuda_enter(const char* function);
+void fake_cuda_add_live(const char* name, long by);
+void fake_cuda_violate(const char* sentence);
+
 #ifdef __cplusplus
 }  // extern "C"
 #endif

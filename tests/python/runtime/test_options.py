@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from torch_tensorrt_executorch_runtime import OptionError, get_option, set_option
+
+
+@pytest.fixture(autouse=True)
+def restored() -> Iterator[None]:
+    before = get_option("tensorrt_library")
+    yield
+    set_option("tensorrt_library", before)
+
+
+def test_an_option_keeps_what_it_was_set_to() -> None:
+    set_option("tensorrt_library", "/a/libtensorrt_rtx.so.1:/b/libnvinfer.so.11")
+    assert get_option("tensorrt_library") == "/a/libtensorrt_rtx.so.1:/b/libnvinfer.so.11"
+
+
+def test_a_text_may_have_255_bytes_and_no_more() -> None:
+    set_option("tensorrt_library", "ä" * 127 + "x")
+    assert get_option("tensorrt_library") == "ä" * 127 + "x"
+    with pytest.raises(OptionError, match="has 256 bytes, but only 255 fit"):
+        set_option("tensorrt_library", "ä" * 128)
+
+
+@pytest.mark.parametrize("value", [True, 1, None, b"x", 1.5])
+def test_refuses_a_value_of_another_type(value: Any) -> None:
+    with pytest.raises(OptionError, match="takes a value of type str"):
+        set_option("tensorrt_library", value)
+
+
+@pytest.mark.parametrize("name", ["", "tensorrt_librar", "x" * 100])
+def test_refuses_an_unknown_option_and_lists_the_known(name: str) -> None:
+    for call in (lambda: set_option(name, "x"), lambda: get_option(name)):
+        with pytest.raises(OptionError, match="The options of the process are: tensorrt_library"):
+            call()
+
+
+@pytest.mark.parametrize("name", ["use_cuda_graphs", "weight_streaming_budget"])
+def test_says_where_an_option_of_one_load_belongs(name: str) -> None:
+    with pytest.raises(OptionError, match="belongs to one load and not to the process"):
+        set_option(name, True)
+
+
+def test_an_option_error_is_a_value_error() -> None:
+    assert issubclass(OptionError, ValueError)
