@@ -13,6 +13,7 @@ from rich.table import Table
 __all__ = ["calm_loggers", "console", "describe_shape", "describe_size", "fail", "print_json", "table"]
 
 _CHATTY_LOGGERS = (
+    "torch.export",
     "torch._library.opaque_object",
     "torch._opaque_base",
     "torch.utils._pytree",

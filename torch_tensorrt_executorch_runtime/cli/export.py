@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import zipfile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -78,6 +79,8 @@ def _load_source(source: str) -> tuple[Any, dict[str, Any]]:
 def _load_pt2(path: Path) -> Any:
     if not path.is_file():
         raise DelegateError(f"{path} does not exist. Give a file that torch.export.save wrote, or module:function.")
+    if not zipfile.is_zipfile(path):  # torch would log a traceback of its own
+        raise DelegateError(f"{path} cannot be read as an exported program: it is no archive of torch.export.save.")
     import torch  # noqa: PLC0415
 
     try:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+
 from support.process import PACKAGE, python
 
 ROOT = Path(__file__).parents[3]

@@ -6,10 +6,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-from support.process import PACKAGE, import_error, run_code
-
 import executorch
+import pytest
+
+from support.process import PACKAGE, import_error, run_code
 
 INSTALL = '-m pip install "executorch>=1.5.1,<1.6"'
 EXECUTORCH = Path(next(iter(executorch.__path__)))
@@ -67,7 +67,7 @@ def test_importing_registers_and_brings_neither_torch_nor_executorch() -> None:
         import {PACKAGE} as package
         assert package.delegate_info()["registered"]
         assert package.delegate_info()["backends"] == ["TensorRTBackend"]
-        heavy = [name for name in sys.modules if name.split(".")[0] in ("torch", "executorch", "numpy", "typer", "rich")]
+        heavy = {{"torch", "executorch", "numpy", "typer", "rich"}} & {{name.split(".")[0] for name in sys.modules}}
         assert not heavy, heavy
         """
     )
@@ -220,7 +220,7 @@ def test_says_when_a_cuda_build_of_executorch_cannot_be_loaded(distribution: Dis
 
 
 def test_a_cuda_build_of_executorch_is_loaded_first(distribution: Distribution) -> None:
-    code = b"import sys, pathlib\nassert 'libexecutorch_backend_tensorrt' not in pathlib.Path('/proc/self/maps').read_text()"
+    code = b"from pathlib import Path\nassert 'backend_tensorrt' not in Path('/proc/self/maps').read_text()"
     files = {
         "executorch/lib/libexecutorch.so": RUNTIME,
         "executorch/lib/libexecutorch_backend_cuda.so": b"",

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.process import PACKAGE, run_code
 
 import torch_tensorrt_executorch_runtime as package
+from support.process import PACKAGE, run_code
 from torch_tensorrt_executorch_runtime import _info
 
 Distribution = Callable[..., Path]
