@@ -83,6 +83,7 @@ def _load_pt2(path: Path) -> Any:
         raise DelegateError(f"{path} cannot be read as an exported program: it is no archive of torch.export.save.")
     import torch  # noqa: PLC0415
 
+    _output.calm_loggers()  # again, because torch sets the level of this one when it is imported
     try:
         return torch.export.load(path)
     except Exception as error:  # whatever the unpickling of a foreign file raises
