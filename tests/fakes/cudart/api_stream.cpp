@@ -87,6 +87,18 @@ cudaError_t wait_event(cudaStream_t stream_handle, cudaEvent_t event_handle) {
   return event->recorded ? submit(stream, {{event->point}, {}}) : cudaSuccess;
 }
 
+/// `CUresult cuStreamGetGreenCtx(CUstream, CUgreenCtx*)`.
+int stream_green_context(cudaStream_t handle, void** context) {
+  constexpr int kInvalidHandle = 400;
+  const Lock lock(mutex());
+  const auto stream = stream_of(handle);
+  if (stream == nullptr) {
+    return kInvalidHandle;
+  }
+  *context = stream->green_context;
+  return 0;
+}
+
 struct Kernel {
   void (*run)(void*);
   void* argument;
@@ -239,6 +251,24 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void*
                                                               function(argument);
                                                               return cudaSuccess;
                                                             }});
+  });
+}
+
+void fake_cuda_set_green_context(cudaStream_t handle, void* context) {
+  const Lock lock(mutex());
+  if (const auto stream = stream_of(handle); stream != nullptr) {
+    stream->green_context = context;
+  }
+}
+
+// The driver's functions, as far as there are any.
+cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned int,
+                                             unsigned long long, cudaDriverEntryPointQueryResult* result) {
+  return call("cudaGetDriverEntryPointByVersion", [&](Lock&) {
+    const bool known = std::string(symbol) == "cuStreamGetGreenCtx";
+    *function = known ? reinterpret_cast<void*>(&stream_green_context) : nullptr;
+    *result = known ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
+    return cudaSuccess;
   });
 }
 

@@ -54,6 +54,9 @@ long fake_cuda_count(const char* name);
 /// What was done wrong since the last reset, one sentence per line. Valid until the next call on this thread.
 const char* fake_cuda_violations(void);
 
+/// Gives a stream the green context that the driver's cuStreamGetGreenCtx then answers; any non-null number.
+void fake_cuda_set_green_context(cudaStream_t stream, void* context);
+
 /// Queues a "kernel" on a stream of the current device. `destroy` is called for `argument` when neither the
 /// stream nor a captured graph needs it any more.
 cudaError_t fake_cuda_enqueue(cudaStream_t stream, void (*kernel)(void* argument), void* argument,

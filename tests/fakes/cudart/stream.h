@@ -55,6 +55,7 @@ struct Stream : std::enable_shared_from_this<Stream> {
   bool running = false;
   cudaError_t error = cudaSuccess;  ///< of work that failed; the next wait reports it
   std::shared_ptr<Capture> capture;
+  void* green_context = nullptr;
 };
 
 struct Event {
