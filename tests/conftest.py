@@ -5,7 +5,20 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import pytest
+
+from support.process import python
+
 _ROOT = Path(__file__).parents[1]
 
 # `python -m pytest` puts the working folder first. The package in it has no compiled part.
 sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != _ROOT]
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of real programs: see ``support/make_programs.py``."""
+    folder = tmp_path_factory.mktemp("programs")
+    made = python(str(_ROOT / "tests" / "support" / "make_programs.py"), str(folder))
+    assert made.code == 0, made.err
+    return folder

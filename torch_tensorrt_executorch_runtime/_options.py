@@ -9,8 +9,13 @@ __all__ = ["get_option", "set_option"]
 
 OptionValue = bool | int | str
 
-_PROCESS_OPTIONS: dict[str, type] = {"tensorrt_library": str}
-_LOAD_OPTIONS = ("use_cuda_graphs", "weight_streaming_budget")
+_PROCESS_OPTIONS: dict[str, type] = {
+    "tensorrt_library": str,
+    "runtime_cache_folder": str,
+    "use_cuda_graphs": bool,
+    "use_shared_activation_scratch": bool,
+}
+_LOAD_OPTIONS = ("use_shared_engines", "weight_streaming_budget")
 _LONGEST_TEXT = 255  # bytes: ExecuTorch's field, less the terminating zero
 
 
@@ -18,8 +23,12 @@ def set_option(name: str, value: OptionValue) -> None:
     """Set an option of the delegate for this process. What is loaded later sees it.
 
     Args:
-        name: ``"tensorrt_library"``: TensorRT library files to use, separated by ``:``; an empty text goes back to the
-            search. It takes precedence over the environment variable ``TENSORRT_EXECUTORCH_LIBRARY``.
+        name: ``"tensorrt_library"`` (str): TensorRT library files to use, separated by ``:``; an empty text goes back
+            to the search. It takes precedence over the environment variable ``TENSORRT_EXECUTORCH_LIBRARY``.
+            ``"runtime_cache_folder"`` (str): where compiled kernels are kept; ``"off"`` keeps none, an empty text
+            goes back to the default. ``"use_cuda_graphs"`` (bool): replay engines as CUDA graphs; False is a veto over
+            what files ask for. ``"use_shared_activation_scratch"`` (bool): let the engines of a GPU take turns in one
+            block of scratch memory.
         value: A value of the option's type; a text has at most 255 bytes.
 
     Raises:
@@ -56,8 +65,8 @@ def get_option(name: str) -> OptionValue:
 def _check_name(name: str) -> None:
     if name in _LOAD_OPTIONS:
         raise OptionError(
-            f"{name!r} belongs to one load and not to the process. Give it when you export "
-            "(torch_tensorrt_executorch_runtime.export.save), or to Module::load in C++."
+            f"{name!r} belongs to one load and not to the process. Give it to Module::load in C++; "
+            "a weight streaming budget can be given to torch_tensorrt_executorch_runtime.export.save as well."
         )
     if name not in _PROCESS_OPTIONS:
         known = ", ".join(_PROCESS_OPTIONS)

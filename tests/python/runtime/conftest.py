@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.process import PACKAGE, python
+from support.process import PACKAGE
 
 ROOT = Path(__file__).parents[3]
 
@@ -41,12 +41,3 @@ def distribution(tmp_path: Path) -> Callable[..., Path]:
         return folder
 
     return make
-
-
-@pytest.fixture(scope="session")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of real programs: ``engine.pte`` (an engine, all of it inside), ``dynamic.pte``, ``plain.pte``."""
-    folder = tmp_path_factory.mktemp("programs")
-    made = python(str(Path(__file__).parent / "make_programs.py"), str(folder))
-    assert made.code == 0, made.err
-    return folder

@@ -7,17 +7,31 @@ import pytest
 
 from torch_tensorrt_executorch_runtime import OptionError, get_option, set_option
 
+OPTIONS = ("tensorrt_library", "runtime_cache_folder", "use_cuda_graphs", "use_shared_activation_scratch")
+
 
 @pytest.fixture(autouse=True)
 def restored() -> Iterator[None]:
-    before = get_option("tensorrt_library")
+    before = {name: get_option(name) for name in OPTIONS}
     yield
-    set_option("tensorrt_library", before)
+    for name, value in before.items():
+        set_option(name, value)
 
 
 def test_an_option_keeps_what_it_was_set_to() -> None:
     set_option("tensorrt_library", "/a/libtensorrt_rtx.so.1:/b/libnvinfer.so.11")
     assert get_option("tensorrt_library") == "/a/libtensorrt_rtx.so.1:/b/libnvinfer.so.11"
+
+
+@pytest.mark.parametrize("name", ["use_cuda_graphs", "use_shared_activation_scratch"])
+def test_a_switch_can_be_turned_on_and_off(name: str) -> None:
+    assert get_option(name) is False
+    set_option(name, True)
+    assert get_option(name) is True
+    set_option(name, False)
+    assert get_option(name) is False
+    with pytest.raises(OptionError, match=f"Option '{name}' was given 1, but it takes a value of type bool"):
+        set_option(name, 1)
 
 
 def test_a_text_may_have_255_bytes_and_no_more() -> None:
@@ -40,7 +54,7 @@ def test_refuses_an_unknown_option_and_lists_the_known(name: str) -> None:
             call()
 
 
-@pytest.mark.parametrize("name", ["use_cuda_graphs", "weight_streaming_budget"])
+@pytest.mark.parametrize("name", ["use_shared_engines", "weight_streaming_budget"])
 def test_says_where_an_option_of_one_load_belongs(name: str) -> None:
     with pytest.raises(OptionError, match="belongs to one load and not to the process"):
         set_option(name, True)

@@ -6,7 +6,7 @@
 /// of ExecuTorch do not carry that library. When it is in the process, the delegate reads that one first.
 /// Link `executorch::backend_tensorrt`.
 
-#include <cuda_runtime_api.h>
+struct CUstream_st;  // `cudaStream_t` is a pointer to it; CUDA's headers are not needed here
 
 extern "C" {
 bool tensorrt_executorch_get_caller_stream(void** stream);
@@ -24,7 +24,7 @@ namespace executorch::backends::tensorrt {
 /// the stream, or go on working on it, before you read the results.
 class CallerStreamGuard {
  public:
-  explicit CallerStreamGuard(cudaStream_t stream)
+  explicit CallerStreamGuard(CUstream_st* stream)
       : had_previous_(tensorrt_executorch_get_caller_stream(&previous_)) {
     tensorrt_executorch_set_caller_stream(stream);
   }
