@@ -7,12 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from support.process import python
+from support.process import PACKAGE, python
 
 _ROOT = Path(__file__).parents[1]
 
-# `python -m pytest` puts the working folder first. The package in it has no compiled part.
-sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != _ROOT]
+
+def _prefer_the_installed_package() -> None:
+    """Take the source folder off the path, where `python -m pytest` puts it: its package has no compiled part."""
+    elsewhere = [entry for entry in sys.path if Path(entry or ".").resolve() != _ROOT]
+    if any((Path(entry) / PACKAGE).is_dir() for entry in elsewhere):
+        sys.path[:] = elsewhere
+
+
+_prefer_the_installed_package()
 
 
 @pytest.fixture(scope="session")

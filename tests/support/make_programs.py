@@ -1,7 +1,7 @@
 """Writes the programs that the tests read, in a process of its own: the export brings torch and TensorRT.
 
-``engine.pte`` has one engine and nothing else, ``dynamic.pte`` the same with a dynamic size, ``outside.pte`` two engines
-with an operator between them, ``plain.pte`` no engine; ``facts.json`` is what ExecuTorch's own reader says of them.
+``engine.pte`` has one engine and nothing else, ``dynamic.pte`` the same with a dynamic size, ``outside.pte`` two
+engines with an operator between them, ``plain.pte`` no engine; ``facts.json`` is what ExecuTorch's own reader says.
 """
 
 from __future__ import annotations
