@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import torch
+from executorch.exir.dialects.edge._ops import EdgeOpOverload
 from executorch.exir.passes.dim_order_ops_registry import MemoryFormatOpsMap
 from torch.export import ExportedProgram
 from torch.fx.passes.operator_support import OperatorSupportBase
@@ -15,7 +16,7 @@ from torch.fx.passes.operator_support import OperatorSupportBase
 from torch_tensorrt_executorch_runtime.export._settings import ENGINE_DTYPES, use_settings
 from torch_tensorrt_executorch_runtime.export._twin import build_twin
 
-__all__ = ["ENGINE_OPERATORS", "NodeSupport", "Reason", "is_engine_call", "operator_name"]
+__all__ = ["ENGINE_OPERATORS", "NodeSupport", "Reason", "is_engine_call", "operator_name", "plain_overload"]
 
 ENGINE_OPERATORS = frozenset({"tensorrt::execute_engine", "tensorrt::no_op_placeholder_for_execute_engine"})
 
@@ -54,11 +55,15 @@ class Reason:
 
 def operator_name(target: Any) -> str:
     """Return an operator's name as PyTorch prints it, such as ``aten.erfinv.default``."""
-    target = MemoryFormatOpsMap.get(target, target)
-    overload = getattr(target, "_op", target)
+    overload = plain_overload(MemoryFormatOpsMap.get(target, target))
     if isinstance(overload, torch._ops.OpOverload):
         return str(overload)
     return str(getattr(target, "__name__", target))
+
+
+def plain_overload(target: Any) -> Any:
+    """Return the operator inside an edge operator; other targets are returned as they are."""
+    return target._op if isinstance(target, EdgeOpOverload) else target
 
 
 def is_engine_call(node: torch.fx.Node) -> bool:
@@ -199,6 +204,5 @@ def _excluded_name(target: Any) -> str:
 
 
 def _packet_name(target: Any) -> str:
-    overload = getattr(target, "_op", target)
-    packet = getattr(overload, "overloadpacket", overload)
-    return str(packet)
+    overload = plain_overload(target)
+    return str(getattr(overload, "overloadpacket", overload))

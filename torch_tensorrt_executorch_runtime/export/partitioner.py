@@ -17,7 +17,7 @@ from torch_tensorrt_executorch_runtime._blob import BACKEND_ID
 from torch_tensorrt_executorch_runtime._errors import ExportError
 from torch_tensorrt_executorch_runtime.export._backend_lookup import prefer_own_backend
 from torch_tensorrt_executorch_runtime.export._layout import in_default_layout
-from torch_tensorrt_executorch_runtime.export._operator_support import NodeSupport, is_engine_call
+from torch_tensorrt_executorch_runtime.export._operator_support import NodeSupport, is_engine_call, plain_overload
 from torch_tensorrt_executorch_runtime.export._options import (
     REPORT_SPEC,
     TARGET_DEVICE_SPEC,
@@ -193,7 +193,7 @@ class TensorRTPartitioner(Partitioner):  # type: ignore[misc]
         return taken - refused
 
     def _left_whole(self, outside: Sequence[tuple[torch.fx.Node, str]]) -> frozenset[Any]:
-        return frozenset({getattr(node.target, "_op", node.target) for node, _ in outside} & self._whole)
+        return frozenset({plain_overload(node.target) for node, _ in outside} & self._whole)
 
 
 def _check_names(options: dict[str, Any]) -> None:
