@@ -13,6 +13,7 @@ import argparse
 import importlib.util
 import json
 import logging
+import os
 import shutil
 import statistics
 import subprocess
@@ -120,7 +121,10 @@ def run_in_python(path: Path, x: Tensor) -> tuple[Tensor, float]:
 
 def build_runner(folder: Path) -> Path:
     """Build examples/cpp_runner against the installed wheels."""
-    cmake = shutil.which("cmake") or sys.exit('cmake is not installed. Run: pip install "cmake>=3.28"')
+    beside_python = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    cmake = shutil.which("cmake", path=beside_python) or sys.exit(
+        'cmake is not installed. Run: pip install "cmake>=3.28"'
+    )
     source = Path(__file__).parent / "cpp_runner"
     configure = [cmake, "-S", source, "-B", folder, f"-DPython_EXECUTABLE={sys.executable}"]
     for command in (configure, [cmake, "--build", folder]):

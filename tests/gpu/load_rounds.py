@@ -1,10 +1,11 @@
 """Loads, runs and destroys a program again and again; prints device memory and RSS after every round as JSON.
 
-python load_rounds.py model.pte ROUNDS < inputs.pt
+python load_rounds.py model.pte ROUNDS libtest_kernels.so < inputs.pt
 """
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import json
 import sys
@@ -33,6 +34,7 @@ def one_round(path: str, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
 
 def main() -> None:
     path, rounds = sys.argv[1], int(sys.argv[2])
+    ctypes.CDLL(sys.argv[3])
     inputs = torch.load(sys.stdin.buffer, weights_only=True)
     device, resident = [], []
     first = one_round(path, inputs)

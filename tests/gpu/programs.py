@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import statistics
 import time
 from collections.abc import Sequence
@@ -14,10 +15,18 @@ from torch import Tensor
 
 import torch_tensorrt_executorch_runtime  # noqa: F401  registers the delegate
 
+from .builds import kernel_library
+
 
 def load(path: Path, method: str = "forward") -> Any:
     """Load one method of a program."""
     return Runtime.get().load_program(path).load_method(method)
+
+
+def load_with_test_kernels(path: Path, method: str = "forward") -> Any:
+    """Load a method whose operators on the CPU need the kernels of these tests."""
+    ctypes.CDLL(str(kernel_library()))
+    return load(path, method)
 
 
 def wrong_elements(actual: Sequence[Tensor], expected: Sequence[Tensor]) -> int:

@@ -14,6 +14,7 @@ export TTER_RESULTS="$OUT/${TTER_RESULT_NAME:-h200-first-light.json}"
 export TTER_COMMAND="tests/gpu/run_all.sh"
 work="${TTER_WORK:-$(mktemp -d)}"
 python="${PYTHON:-python3}"
+PATH="$(dirname "$(command -v "$python")"):$PATH" # the CMake beside Python may be newer than the system's
 jobs="$(nproc)"
 mkdir -p "$OUT" "$work"
 rm -f "$TTER_RESULTS"
@@ -31,14 +32,16 @@ site="$("$python" -c 'import importlib.metadata as m; print(m.distribution("exec
 CMAKE_BUILD_PARALLEL_LEVEL="$jobs" "$python" -m pip install --no-deps --no-build-isolation --no-index --upgrade \
   --target "$site" --config-settings=build-dir="$work/wheel" . || fail "the wheel could not be built and installed"
 
-step "C++ runner and slot probe"
+step "C++ runner, slot probe and test kernels"
 build() {
   cmake -S "$1" -B "$2" -DPython_EXECUTABLE="$(command -v "$python")" >"$2.log" 2>&1 &&
     cmake --build "$2" --parallel "$jobs" >>"$2.log" 2>&1 || { tail -n 30 "$2.log"; fail "$1 could not be built"; }
 }
 build examples/cpp_runner "$work/cpp_runner"
 build tests/gpu/slots "$work/slots"
+build tests/gpu/kernels "$work/kernels"
 export TTER_CPP_RUNNER="$work/cpp_runner/cpp_runner" TTER_SLOT_PROBE="$work/slots/slot_probe"
+export TTER_TEST_KERNELS="$work/kernels/libtest_kernels.so"
 
 step "tests"
 # Tests import the installed package, not the sources beside them.

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import models
 import pytest
 import torch
+
+import models
 
 from .blobs import delegate_ids, find_blobs
 from .results import Recorder
@@ -34,7 +35,7 @@ def test_a_stock_file_runs_and_ours_holds_the_same_engines(
 
     from torch_tensorrt_executorch_runtime.export import save
 
-    from .programs import load, short_name
+    from .programs import load_with_test_kernels, short_name
 
     case = models.CASES[name]
     method = case.methods(dtype)["forward"]
@@ -46,7 +47,7 @@ def test_a_stock_file_runs_and_ours_holds_the_same_engines(
     expected = method.expected(method.inputs)
     errors = {}
     for writer, path in (("stock", stock), ("ours", ours)):
-        actual = load(path).execute(list(method.inputs))
+        actual = load_with_test_kernels(path).execute(list(method.inputs))
         errors[writer] = max(models.relative_error(a, b) for a, b in zip(actual, expected, strict=True))
     recorder.note("stock_save", **{f"{name}_{short_name(dtype)}": errors})
     runs = recorder.check("stock_save.runs", errors["stock"], limit=case.tolerance(dtype), unit="relative error")

@@ -9,10 +9,12 @@ import sys
 import time
 from pathlib import Path
 
-import models
 import pytest
 import torch
 
+import models
+
+from .builds import kernel_library
 from .results import Recorder
 
 pytestmark = pytest.mark.gpu
@@ -40,7 +42,7 @@ def test_memory_is_flat_over_200_rounds(tmp_path: Path, recorder: Recorder) -> N
     torch.save(list(method.inputs), inputs)
     script = Path(__file__).with_name("load_rounds.py")
     start = time.monotonic()
-    command = [sys.executable, script, path, str(ROUNDS)]
+    command = [sys.executable, script, path, str(ROUNDS), kernel_library()]
     done = subprocess.run(command, input=inputs.getvalue(), stdout=subprocess.PIPE, check=True)
     series = json.loads(done.stdout)
     growth = {name: max(values[WARM_UP:]) - values[WARM_UP] for name, values in series.items()}

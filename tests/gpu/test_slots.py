@@ -4,35 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-import models
 import pytest
 import torch
 
+import models
+
 from .blobs import find_blobs
+from .builds import slot_probe
 from .results import Recorder
 
 pytestmark = pytest.mark.gpu
-
-
-@pytest.fixture(scope="module")
-def probe(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program in slots/, from TTER_SLOT_PROBE or built here."""
-    if given := os.environ.get("TTER_SLOT_PROBE"):
-        return Path(given)
-    folder = tmp_path_factory.mktemp("slot_probe")
-    cmake = shutil.which("cmake")
-    assert cmake, "cmake is needed to build tests/gpu/slots"
-    source = Path(__file__).parent / "slots"
-    subprocess.run([cmake, "-S", source, "-B", folder, f"-DPython_EXECUTABLE={sys.executable}"], check=True)
-    subprocess.run([cmake, "--build", folder, "--parallel"], check=True)
-    return folder / "slot_probe"
 
 
 @pytest.fixture(scope="module")
@@ -186,8 +171,8 @@ def leaves(value: Any) -> int:
     return sum(map(leaves, value)) if isinstance(value, list) else 1
 
 
-def test_slots_answer_as_the_bindings_do(probe: Path, engines: dict[str, Path], recorder: Recorder) -> None:
-    done = subprocess.run([probe, *engines.values()], stdout=subprocess.PIPE, text=True, check=True)
+def test_slots_answer_as_the_bindings_do(engines: dict[str, Path], recorder: Recorder) -> None:
+    done = subprocess.run([slot_probe(), *engines.values()], stdout=subprocess.PIPE, text=True, check=True)
     ours = dict(zip(engines, json.loads(done.stdout)["engines"], strict=True))
     theirs = {name: Bindings(path).describe() for name, path in engines.items()}
     found = differences(ours, theirs)

@@ -188,7 +188,8 @@ json probe(tensorrt::Runtime& runtime, const char* path) {
   if (!made.ok()) throw std::runtime_error(std::string(path) + ": " + reason);
   Engine engine = std::move(*made);
   json result = {{"engine", describe_engine(engine)}};
-  Context context = take(engine.create_context(), "create_context");
+  const auto config = take(engine.create_runtime_config(runtime.library()), "create_runtime_config");
+  Context context = take(engine.create_context(config), "create_context");
   for (const auto& [key, selector] : {std::pair{"min", abi::ProfileSelector::kMin},
                                       {"opt", abi::ProfileSelector::kOpt},
                                       {"max", abi::ProfileSelector::kMax}}) {
