@@ -81,12 +81,29 @@ double coefficient(const Operation& operation, size_t index) {
   return index < operation.coefficients.size() ? operation.coefficients[index] : 1.0;
 }
 
+// A 0-D input serves every element.
+template <class Wide>
+Wide read_broadcast(const Operand& operand, int64_t index) {
+  return read<Wide>(operand, operand.shape.nb_dims == 0 ? 0 : index);
+}
+
+template <class Wide>
+void multiply(const std::vector<Operand>& inputs, const Operand& output) {
+  for (int64_t i = 0; i < volume(output.shape); ++i) {
+    Wide value = 1;
+    for (const Operand& input : inputs) {
+      value *= read_broadcast<Wide>(input, i);
+    }
+    write(output, i, value);
+  }
+}
+
 template <class Wide>
 void linear(const Operation& operation, const std::vector<Operand>& inputs, const Operand& output) {
   for (int64_t i = 0; i < volume(output.shape); ++i) {
     Wide value = static_cast<Wide>(operation.constant);
     for (size_t k = 0; k < inputs.size(); ++k) {
-      value += static_cast<Wide>(coefficient(operation, k)) * read<Wide>(inputs[k], i);
+      value += static_cast<Wide>(coefficient(operation, k)) * read_broadcast<Wide>(inputs[k], i);
     }
     write(output, i, value);
   }
@@ -154,6 +171,17 @@ abi::Dims concat_shape(int32_t dim, const std::vector<abi::Dims>& inputs) {
   return shape;
 }
 
+abi::Dims broadcast_shape(const std::vector<abi::Dims>& inputs) {
+  abi::Dims shape{0, {}};
+  for (const abi::Dims& input : inputs) {
+    if (shape.nb_dims > 0 && input.nb_dims > 0 && input != shape) {
+      return {-1, {}};
+    }
+    shape = input.nb_dims > 0 ? input : shape;
+  }
+  return shape;
+}
+
 }  // namespace
 
 abi::Dims infer_shape(const Operation& operation, const abi::Dims& declared,
@@ -167,12 +195,8 @@ abi::Dims infer_shape(const Operation& operation, const abi::Dims& declared,
   if (operation.op == "concat") {
     return concat_shape(operation.dim, inputs);
   }
-  if (operation.op == "linear") {
-    for (const abi::Dims& shape : inputs) {
-      if (shape != inputs[0]) {
-        return {-1, {}};
-      }
-    }
+  if (operation.op == "linear" || operation.op == "multiply") {
+    return broadcast_shape(inputs);
   }
   return inputs[0];
 }
@@ -186,6 +210,8 @@ void compute(const Operation& operation, const std::vector<Operand>& inputs, con
     update(inputs, output);
   } else if (operation.op == "sum") {
     all_integer(inputs) ? sum<int64_t>(inputs, output) : sum<double>(inputs, output);
+  } else if (operation.op == "multiply") {
+    all_integer(inputs) ? multiply<int64_t>(inputs, output) : multiply<double>(inputs, output);
   } else if (all_integer(inputs) && is_integer(output.dtype)) {
     linear<int64_t>(operation, inputs, output);
   } else {
