@@ -97,12 +97,21 @@ class _Example:
         return self.arguments is None and not self.keywords
 
     def tensors(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        arguments = tuple(pytree.tree_map(_example_tensor, tuple(self.arguments or ())))
-        return arguments, pytree.tree_map(_example_tensor, dict(self.keywords or {}))
+        # torch.export takes one tensor that is given twice for one input, and reads only one of the two later.
+        seen: set[int] = set()
+
+        def own(leaf: Any) -> Any:
+            tensor = _example_tensor(leaf)
+            if not isinstance(tensor, torch.Tensor) or id(tensor) not in seen:
+                seen.add(id(tensor))
+                return tensor
+            return tensor.clone()
+
+        return pytree.tree_map(own, tuple(self.arguments or ())), pytree.tree_map(own, dict(self.keywords or {}))
 
     def shapes(self, module: torch.nn.Module) -> Any:
         """Return ``dynamic_shapes`` for ``torch.export``, read from the ``Input`` objects when none were given."""
-        leaves = pytree.tree_leaves((self.arguments, self.keywords))
+        leaves = pytree.tree_leaves((self.arguments or (), self.keywords or {}))
         if self.dynamic_shapes is not None or not any(_is_dynamic(leaf) for leaf in leaves):
             return self.dynamic_shapes
         if not all(_is_input(leaf) for leaf in leaves):
@@ -189,9 +198,10 @@ def _compiled(module: torch.nn.Module, example: _Example, *, retrace: bool, use_
 
 def _export(module: torch.nn.Module, example: _Example) -> ExportedProgram:
     arguments, keywords = example.tensors()
+    dynamic_shapes = example.shapes(module)
     try:
         with torch.no_grad():
-            return torch.export.export(module, arguments, keywords, dynamic_shapes=example.shapes(module), strict=False)
+            return torch.export.export(module, arguments, keywords, dynamic_shapes=dynamic_shapes, strict=False)
     except (RuntimeError, TypeError, ValueError) as error:
         raise ExportError(f"torch.export could not export the {type(module).__name__}: {error}") from error
 

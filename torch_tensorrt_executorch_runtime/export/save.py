@@ -145,7 +145,7 @@ def _to_executorch(lowered: Lowered, config: ExecutorchBackendConfig | None) -> 
     try:
         return lowered.manager.to_executorch(config=safe)
     except RuntimeError as error:
-        raise ExportError(f"ExecuTorch could not finish the program: {error}{_hint(str(error))}") from error
+        raise ExportError(f"ExecuTorch could not finish the program: {error}.{_hint(str(error))}") from error
 
 
 def _hint(text: str) -> str:
