@@ -67,14 +67,12 @@ Error LoadedEngine::capture(StreamView stream, const ScratchPool::Lease* scratch
   auto source = capture_stream(stream);
   ET_CHECK_OK_OR_RETURN_ERROR(source.error());
   take_reason();
-  const char* why = "TensorRT says that it cannot be captured on this stream";
-  if (shared_->library().flavor() != LibraryFlavor::kRTX || context_.is_capturable(source->get())) {
-    auto graph = Graph::capture(*source, [&] { return context_.enqueue(source->get()); }, why);
-    if (graph.ok()) {
-      stats_.captures.add(1);
-      stats_.replayed.add(1);
-      return replay_->keep(key_, std::move(*graph)).launch(stream);
-    }
+  const char* why = "";
+  auto graph = Graph::capture(*source, [&] { return context_.enqueue(source->get()); }, why);
+  if (graph.ok()) {
+    stats_.captures.add(1);
+    stats_.replayed.add(1);
+    return replay_->keep(key_, std::move(*graph)).launch(stream);
   }
   replay_->give_up(key_);
   if (stats_.add_fallback(why)) {
