@@ -66,7 +66,7 @@ class Recorder:
         """
         entry = {"name": name, "value": value, "unit": unit, "limit": limit, "ok": value <= limit}
         worst = self.checks.get(name)
-        if worst is None or _share(entry) > _share(worst):
+        if worst is None or (worst["ok"] and not entry["ok"]) or _share(entry) > _share(worst):
             self.checks[name] = entry
         return bool(entry["ok"])
 

@@ -1,0 +1,58 @@
+"""The result file itself; these tests need no GPU."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from .results import EXPECTED, Recorder, summary
+
+
+def test_the_value_nearest_to_its_limit_is_kept() -> None:
+    recorder = Recorder()
+    assert recorder.check("encoder.relerr", 1e-4, limit=1e-3, unit="relative error")
+    assert recorder.check("encoder.relerr", 9e-3, limit=1e-2, unit="relative error")
+    assert recorder.check("encoder.relerr", 2e-3, limit=1e-2, unit="relative error")
+    assert recorder.checks["encoder.relerr"]["value"] == 9e-3
+
+
+def test_a_failure_is_not_hidden_by_a_later_success() -> None:
+    recorder = Recorder()
+    assert not recorder.check("int64.equal", 3, limit=0, unit="elements")
+    assert recorder.check("int64.equal", 0, limit=0, unit="elements")
+    assert not recorder.checks["int64.equal"]["ok"]
+    assert not recorder.equal("same", ["a"], ["b"])
+    assert recorder.equal("same", ["a"], ["a"])
+    assert not recorder.checks["same"]["ok"]
+
+
+def test_a_result_that_is_no_number_fails() -> None:
+    recorder = Recorder()
+    assert recorder.check("encoder.relerr", 1e-4, limit=1e-3, unit="relative error")
+    assert not recorder.check("encoder.relerr", float("nan"), limit=1e-3, unit="relative error")
+    assert not recorder.checks["encoder.relerr"]["ok"]
+
+
+def test_a_check_that_nobody_made_is_written_as_failed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recorder = Recorder()
+    for name in EXPECTED[1:]:
+        recorder.check(name, 0, limit=0, unit="")
+    recorder.write(tmp_path / "results.json")
+    document = json.loads((tmp_path / "results.json").read_text())
+    assert list(document) == ["gpu", "driver", "versions", "commit", "command", "date", "checks", "data"]
+    assert [check["name"] for check in document["checks"]] == list(EXPECTED)
+    assert [check["ok"] for check in document["checks"]] == [False] + [True] * (len(EXPECTED) - 1)
+    assert not summary(tmp_path / "results.json")
+    assert f"FAILED {EXPECTED[0]}: not measured" in capsys.readouterr().out
+
+
+def test_a_file_that_is_not_there_counts_as_failed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert not summary(tmp_path / "results.json")
+    assert "was not written" in capsys.readouterr().out
+
+
+def test_the_commit_of_a_plain_copy_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TTER_COMMIT", "0123abc")
+    assert Recorder().document()["commit"] == "0123abc"
