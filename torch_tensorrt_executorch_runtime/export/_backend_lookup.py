@@ -1,9 +1,9 @@
-"""Makes ExecuTorch find this package's backend class, whatever else is called like it.
+"""Makes ExecuTorch reach this package's backend class, whatever else is called like it.
 
-ExecuTorch looks a backend up by class name among the direct subclasses of ``BackendDetails`` and takes the first.
-``torch_tensorrt.executorch`` has a class of the same name, because both write programs for the same delegate. When
-it was imported first, its class would be asked to preprocess partitions that hold operators instead of an engine,
-which it cannot do. So its ``preprocess`` is then given a guard that hands exactly these partitions to ours.
+ExecuTorch looks a backend up by class name among the direct subclasses of ``BackendDetails``; depending on the entry
+point the first or the last of that name wins. ``torch_tensorrt.executorch`` has a class of the same name, because
+both write programs for the same delegate. Its ``preprocess`` is therefore given a guard that hands partitions of our
+partitioner to our class, and leaves all others to it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from executorch.exir.backend.compile_spec_schema import CompileSpec
 from torch.export import ExportedProgram
 
 from torch_tensorrt_executorch_runtime._blob import BACKEND_ID
-from torch_tensorrt_executorch_runtime.export._operator_support import is_engine_call
+from torch_tensorrt_executorch_runtime.export._profiles import RANGES_META
 from torch_tensorrt_executorch_runtime.export.preprocess import TensorRTBackend
 
 __all__ = ["prefer_own_backend", "restore_other_backend"]
@@ -28,13 +28,12 @@ _GUARDED: dict[type, Any] = {}
 
 
 def prefer_own_backend() -> None:
-    """Make the backend lookup end at a class that can build engines. Doing it again changes nothing."""
+    """Guard every other class of our backend's name. Doing it again changes nothing."""
     with _LOCK:
-        first = next(cls for cls in BackendDetails.__subclasses__() if cls.__name__ == BACKEND_ID)
-        if first is TensorRTBackend or first in _GUARDED:
-            return
-        _GUARDED[first] = first.__dict__["preprocess"]
-        first.preprocess = staticmethod(_guard(first.preprocess))
+        for cls in BackendDetails.__subclasses__():
+            if cls.__name__ == BACKEND_ID and cls is not TensorRTBackend and cls not in _GUARDED:
+                _GUARDED[cls] = cls.__dict__["preprocess"]
+                cls.preprocess = staticmethod(_guard(cls.preprocess))
 
 
 def restore_other_backend() -> None:
@@ -47,8 +46,7 @@ def restore_other_backend() -> None:
 
 def _guard(other: _Preprocess) -> _Preprocess:
     def preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec]) -> PreprocessResult:
-        if any(is_engine_call(node) for node in edge_program.graph.nodes):
-            return other(edge_program, compile_specs)
-        return TensorRTBackend.preprocess(edge_program, compile_specs)
+        ours = any(RANGES_META in node.meta for node in edge_program.graph.nodes)
+        return (TensorRTBackend.preprocess if ours else other)(edge_program, compile_specs)
 
     return preprocess

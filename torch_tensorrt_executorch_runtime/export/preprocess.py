@@ -19,6 +19,14 @@ __all__ = ["TensorRTBackend"]
 class TensorRTBackend(BackendDetails):  # type: ignore[misc]
     """The backend's compile-time half. Its name is the one under which the delegate registers at run time."""
 
+    @classmethod
+    def copy_exported_program_for_preprocess(
+        cls, edge_program: ExportedProgram, compile_specs: list[CompileSpec]
+    ) -> ExportedProgram:
+        """Return the partition itself: it is only read here, and a copy would hold all weights once more."""
+        del compile_specs
+        return edge_program
+
     @staticmethod
     def preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec]) -> PreprocessResult:
         """Build the partition's engine, or take the one that it calls, and pack it with its description.
