@@ -104,19 +104,22 @@ def inspect(path: Path) -> None:
     subprocess.run(command, cwd=path.parent, check=True)
 
 
-def run_in_python(path: Path, x: Tensor) -> tuple[Tensor, float]:
-    """Run the program through ``executorch.runtime``; return the logits and the median microseconds of a call."""
+def run_in_python(path: Path, inputs: dict[str, Tensor]) -> dict[str, tuple[Tensor, float]]:
+    """Run the program through ``executorch.runtime``; return logits and median microseconds of a call by photograph."""
     from executorch.runtime import Runtime
 
     import torch_tensorrt_executorch_runtime  # noqa: F401  registers the delegate
 
     method = Runtime.get().load_program(path).load_method("forward")
-    times = []
-    for _ in range(REPEAT):
-        start = time.perf_counter()
-        (logits,) = method.execute([x])
-        times.append((time.perf_counter() - start) * 1e6)
-    return logits.float(), statistics.median(times)
+    results = {}
+    for name, x in inputs.items():
+        times = []
+        for _ in range(REPEAT):
+            start = time.perf_counter()
+            (logits,) = method.execute([x])
+            times.append((time.perf_counter() - start) * 1e6)
+        results[name] = (logits.float(), statistics.median(times))
+    return results
 
 
 def build_runner(folder: Path) -> Path:
@@ -166,9 +169,10 @@ def run_all(files: dict[str, Path], eager: dict[str, Tensor], inputs: dict[str, 
     """Run every photograph in every precision through both runners."""
     results = []
     for precision, path in files.items():
-        for name, image in inputs.items():
-            x = image.to(DTYPES[precision])
-            results.append(measure(name, precision, "executorch.runtime", run_in_python(path, x), eager[name]))
+        images = {name: x.to(DTYPES[precision]) for name, x in inputs.items()}
+        for name, run in run_in_python(path, images).items():
+            results.append(measure(name, precision, "executorch.runtime", run, eager[name]))
+        for name, x in images.items():
             results.append(measure(name, precision, "C++ runner", run_in_cpp(runner, path, x), eager[name]))
     return results
 

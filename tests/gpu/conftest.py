@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,9 +23,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def recorder() -> Iterator[Recorder]:
-    """Yield the recorder of this session; write its file at the end when TTER_RESULTS is set."""
-    recorder = Recorder()
-    yield recorder
-    if path := os.environ.get("TTER_RESULTS"):
-        recorder.write(Path(path))
+def recorder() -> Recorder:
+    """Return the recorder of this session, which writes the file that TTER_RESULTS names."""
+    path = os.environ.get("TTER_RESULTS")
+    return Recorder(Path(path) if path else None)

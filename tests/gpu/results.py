@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import functools
 import importlib.metadata
 import json
 import os
@@ -53,9 +54,10 @@ _DISTRIBUTIONS = (
 
 
 class Recorder:
-    """Holds checks and free data of one run."""
+    """Holds checks and free data of one run, and writes them to `path` after each one: a crash loses nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path
         self.checks: dict[str, dict[str, Any]] = {}
         self.data: dict[str, Any] = {}
 
@@ -68,6 +70,7 @@ class Recorder:
         worst = self.checks.get(name)
         if worst is None or (worst["ok"] and not entry["ok"]) or _share(entry) > _share(worst):
             self.checks[name] = entry
+        self.write()
         return bool(entry["ok"])
 
     def equal(self, name: str, value: Any, expected: Any) -> bool:
@@ -76,11 +79,13 @@ class Recorder:
         if ok and not self.checks.get(name, {"ok": True})["ok"]:
             return ok
         self.checks[name] = {"name": name, "value": value, "unit": "", "limit": expected, "ok": ok}
+        self.write()
         return ok
 
     def note(self, topic: str, **values: Any) -> None:
         """Keep values without a limit under a topic."""
         self.data.setdefault(topic, {}).update(values)
+        self.write()
 
     def missing(self) -> list[str]:
         """Return the expected checks that nobody made."""
@@ -95,12 +100,14 @@ class Recorder:
         order = [*EXPECTED, *(name for name in self.checks if name not in EXPECTED)]
         return {**environment(), "checks": [checks[name] for name in order], "data": self.data}
 
-    def write(self, path: Path) -> None:
-        """Write the result; an earlier file of that name is replaced whole."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(".part")
+    def write(self) -> None:
+        """Write the result so far; an earlier file of that name is replaced whole."""
+        if self.path is None:
+            return
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        part = self.path.with_suffix(".part")
         part.write_text(json.dumps(self.document(), indent=1) + "\n")
-        part.replace(path)
+        part.replace(self.path)
 
 
 def _share(entry: Mapping[str, Any]) -> float:
@@ -125,6 +132,7 @@ def summary(path: Path) -> bool:
     return bad == 0
 
 
+@functools.cache
 def environment() -> dict[str, Any]:
     """Say where and with what the run took place."""
     versions = {"python": platform.python_version()}

@@ -45,7 +45,7 @@ export TTER_TEST_KERNELS="$work/kernels/libtest_kernels.so"
 
 step "tests"
 # Tests import the installed package, not the sources beside them.
-PYTHONSAFEPATH=1 "$python" -m pytest tests/gpu -p no:cacheprovider -ra --durations=10 ${TTER_PYTEST:-} 2>&1 | tee "$OUT/pytest.log"
+PYTHONSAFEPATH=1 "$python" -m pytest tests/gpu -p no:cacheprovider -W default -ra --durations=10 ${TTER_PYTEST:-} 2>&1 | tee "$OUT/pytest.log"
 tests="${PIPESTATUS[0]}"
 
 step "summary"

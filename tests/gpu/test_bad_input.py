@@ -147,17 +147,12 @@ def test_an_engine_of_the_other_tensorrt_says_which_library_it_needs(
     assert_still_good(good)
 
 
-def test_an_engine_that_tensorrt_refuses_names_versions_and_gpus(
-    good: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    from .programs import load
-
+def test_an_engine_that_tensorrt_refuses_names_versions_and_gpus(good: Path, tmp_path: Path) -> None:
     (blob,) = find_blobs(good)
     path = damage(good, tmp_path / "zeros.pte", engine=blob.engine[:64] + bytes(len(blob.engine) - 64))
-    log = refused(lambda: load(path), capfd)
+    log = log_of_a_process(path)  # what TensorRT makes of such bytes must not end this process
     assert "cannot load this engine" in log, log
     assert "TensorRT says" in log, log
-    assert_still_good(good)
 
 
 def test_an_engine_for_another_gpu_names_both(good: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .results import EXPECTED, Recorder, summary
+from .results import EXPECTED, Recorder, environment, summary
 
 
 def test_the_value_nearest_to_its_limit_is_kept() -> None:
@@ -36,10 +36,9 @@ def test_a_result_that_is_no_number_fails() -> None:
 
 
 def test_a_check_that_nobody_made_is_written_as_failed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    recorder = Recorder()
+    recorder = Recorder(tmp_path / "results.json")
     for name in EXPECTED[1:]:
         recorder.check(name, 0, limit=0, unit="")
-    recorder.write(tmp_path / "results.json")
     document = json.loads((tmp_path / "results.json").read_text())
     assert list(document) == ["gpu", "driver", "versions", "commit", "command", "date", "checks", "data"]
     assert [check["name"] for check in document["checks"]] == list(EXPECTED)
@@ -55,4 +54,5 @@ def test_a_file_that_is_not_there_counts_as_failed(tmp_path: Path, capsys: pytes
 
 def test_the_commit_of_a_plain_copy_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TTER_COMMIT", "0123abc")
+    environment.cache_clear()
     assert Recorder().document()["commit"] == "0123abc"

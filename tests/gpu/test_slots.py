@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -68,6 +70,9 @@ class Bindings:
     def is_input(self, name: str) -> bool:
         return bool(self.engine.get_tensor_mode(name) == self.trt.TensorIOMode.INPUT)
 
+    def is_dynamic(self, name: str) -> bool:
+        return -1 in self.engine.get_tensor_shape(name)
+
     def describe_tensor(self, name: str) -> dict[str, Any]:
         engine = self.engine
         profiles = range(engine.num_optimization_profiles)
@@ -78,7 +83,9 @@ class Bindings:
             "location": int(engine.get_tensor_location(name)),
             "shape_inference_io": engine.is_shape_inference_io(name),
             "shape": list(engine.get_tensor_shape(name)),
-            "profiles": [self.profile(name, index) for index in profiles] if self.is_input(name) else [],
+            "profiles": [self.profile(name, index) for index in profiles]
+            if self.is_input(name) and self.is_dynamic(name)
+            else [],
             "formats": [int(engine.get_tensor_format(name, index)) for index in profiles],
             "aliased_input": None if self.is_input(name) else engine.get_aliased_input_tensor(name),
         }
@@ -108,8 +115,7 @@ class Bindings:
         return result
 
     def shape_at(self, name: str, selector: int) -> list[int]:
-        shape = list(self.engine.get_tensor_shape(name))
-        return self.profile(name, 0)[selector] if -1 in shape else shape
+        return self.profile(name, 0)[selector] if self.is_dynamic(name) else list(self.engine.get_tensor_shape(name))
 
     def run(self, context: Any, selector: int) -> dict[str, Any]:
         inputs = [name for name in self.names if self.is_input(name)]
@@ -125,7 +131,7 @@ class Bindings:
         torch.cuda.synchronize()
         result["enqueued"] = context.execute_async_v3(stream.cuda_stream)
         stream.synchronize()
-        outputs = [name for name in self.names if name not in inputs and aliases[name] is None]
+        outputs = [name for name in self.names if not (name in inputs or aliases[name] or self.is_dynamic(name))]
         if outputs:
             result["outputs"] = {name: self.digest(buffers[name], result["shapes"][name], name) for name in outputs}
         return result
@@ -154,6 +160,14 @@ class Bindings:
         return None
 
 
+def tensorrt_library() -> Path:
+    """Return the library that the bindings use."""
+    spec = importlib.util.find_spec("tensorrt_rtx_libs")
+    assert spec is not None
+    assert spec.submodule_search_locations, "tensorrt-rtx-cu13-libs is not installed"
+    return Path(spec.submodule_search_locations[0]) / "libtensorrt_rtx.so.1"
+
+
 def differences(ours: Any, theirs: Any, path: str = "") -> list[str]:
     """Return a line for every leaf in which two descriptions differ."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
@@ -172,7 +186,9 @@ def leaves(value: Any) -> int:
 
 
 def test_slots_answer_as_the_bindings_do(engines: dict[str, Path], recorder: Recorder) -> None:
-    done = subprocess.run([slot_probe(), *engines.values()], stdout=subprocess.PIPE, text=True, check=True)
+    environment = {**os.environ, "TENSORRT_EXECUTORCH_LIBRARY": str(tensorrt_library())}
+    command = [slot_probe(), *engines.values()]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     ours = dict(zip(engines, json.loads(done.stdout)["engines"], strict=True))
     theirs = {name: Bindings(path).describe() for name, path in engines.items()}
     found = differences(ours, theirs)

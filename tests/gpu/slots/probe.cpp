@@ -67,6 +67,10 @@ size_t size_bytes(const abi::Dims& shape, abi::DataType type) {
   return bytes;
 }
 
+bool is_dynamic(const abi::Dims& shape) {
+  return std::any_of(shape.d, shape.d + shape.nb_dims, [](int64_t size) { return size < 0; });
+}
+
 json describe_tensor(const Engine& engine, const char* name) {
   json tensor = {{"name", name},
                  {"mode", static_cast<int>(engine.mode(name))},
@@ -79,7 +83,7 @@ json describe_tensor(const Engine& engine, const char* name) {
                  {"aliased_input", nullptr}};
   for (int32_t profile = 0; profile < engine.profile_count(); ++profile) {
     tensor["formats"].push_back(engine.format(name, profile));
-    if (engine.mode(name) != abi::IOMode::kInput) continue;
+    if (engine.mode(name) != abi::IOMode::kInput || !is_dynamic(engine.shape(name))) continue;
     json range;
     for (const auto selector :
          {abi::ProfileSelector::kMin, abi::ProfileSelector::kOpt, abi::ProfileSelector::kMax}) {
@@ -121,9 +125,7 @@ json describe_engine(Engine& engine) {
 /// The shape to run an input at: its own when it is static, for which an engine may know no profile.
 abi::Dims shape_at(const Engine& engine, const char* name, abi::ProfileSelector selector) {
   const abi::Dims shape = engine.shape(name);
-  const bool is_dynamic =
-      std::any_of(shape.d, shape.d + shape.nb_dims, [](int64_t size) { return size < 0; });
-  return is_dynamic ? engine.profile_shape(name, 0, selector) : shape;
+  return is_dynamic(shape) ? engine.profile_shape(name, 0, selector) : shape;
 }
 
 /// Binds and runs the engine at the given selector's shapes of profile 0 and describes what came out.
@@ -157,7 +159,11 @@ json run(Engine& engine, Context& context, abi::ProfileSelector selector) {
   require(cudaStreamSynchronize(cudaStreamPerThread), "cudaStreamSynchronize");
   for (size_t i = 0; i < names.size(); ++i) {
     const char* name = names[i].c_str();
-    if (engine.mode(name) != abi::IOMode::kOutput || engine.aliased_input(name) != nullptr) continue;
+    // With dynamic shapes the library changes kernels in the background, and with them the last bits.
+    if (engine.mode(name) != abi::IOMode::kOutput || is_dynamic(engine.shape(name)) ||
+        engine.aliased_input(name) != nullptr) {
+      continue;
+    }
     std::vector<uint8_t> host(size_bytes(context.shape(name), engine.data_type(name)));
     require(cudaMemcpy(host.data(), buffers[i].data(), host.size(), cudaMemcpyDeviceToHost), "cudaMemcpy");
     result["outputs"][name] = tensorrt::to_hex(tensorrt::sha256({host.data(), host.size()}));
