@@ -69,5 +69,6 @@ def _add_machine(rows: Table, info: dict[str, Any]) -> None:
 def _why_not(error: str) -> str:
     """Leave out the places where there is simply nothing; what was found and refused matters. JSON has them all."""
     absent = ("no such file", "not loaded in this process", "No such file or directory")
-    found = [place for place in error.split("; ") if not place.endswith(absent)]
+    another = "TENSORRT_EXECUTORCH_LIBRARY: names"  # a library, but of another flavour
+    found = [place for place in error.split("; ") if not place.endswith(absent) and not place.startswith(another)]
     return f"refused: {'; '.join(found)}" if found else "not found"

@@ -1,0 +1,154 @@
+"""The whole Python package against the fake CUDA runtime and the fake TensorRT, which compute for real."""
+
+from __future__ import annotations
+
+import os
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from support.process import PACKAGE, Result, command, run_code
+
+BUILD = Path(os.environ.get("TTER_FAKES_BUILD") or Path(__file__).parents[3] / "build" / "dev")
+LIBRARIES = BUILD / "fakes" / "lib"
+PROGRAMS = BUILD / "tests" / "programs"
+RTX = LIBRARIES / "libtensorrt_rtx.so.1"
+
+pytestmark = pytest.mark.skipif(
+    not (BUILD / "package").is_dir() and "TTER_FAKES_BUILD" not in os.environ,
+    reason="the fakes are not built: cmake --preset dev && cmake --build --preset dev",
+)
+
+
+def on_fakes(call: Callable[..., Result], *arguments: object, library: Path | str = RTX) -> Result:
+    """Run something with the package of the build folder, which has the fake CUDA runtime inside."""
+    return call(*arguments, path=[BUILD / "package"], env={"TENSORRT_EXECUTORCH_LIBRARY": str(library)})
+
+
+SETUP = f"""
+import json, traceback
+import torch
+import {PACKAGE} as package
+from executorch.runtime import Runtime
+from torch.testing import assert_close as same
+
+x = torch.arange(6.0).reshape(2, 3)
+kept = []  # a method does not keep its program
+
+def load(name, method="forward"):
+    program = Runtime.get().load_program({str(PROGRAMS)!r} + f"/{{name}}.pte")
+    kept.append(program)
+    return program.load_method(method)
+"""
+
+# Each is a test of its own; they share a process, because importing torch and ExecuTorch takes seconds.
+CASES = {
+    "one_engine": "same(load('add_one').execute((x,))[0], x + 1)",
+    "host_tensors_without_copies_in_the_program": "same(load('host_only').execute((x,))[0], x + 1)",
+    "several_engines": "same(load('chain').execute((x,))[0], ((x * 2) + 1) * 3)",
+    "an_operator_between_engines": "same(load('around_cpu').execute((x,))[0], torch.sin(x * 2) + 1)",
+    "the_gpu_that_the_program_names": "same(load('second_gpu').execute((x,))[0], x + 1)",
+    "mixed_types": """
+        n = torch.tensor([2**40, -3])
+        a, b, c = load("mixed").execute((x, n))
+        same(a, x + 1), same(b, n + n), same(c, x.sum())
+    """,
+    "two_methods": """
+        forward, double, y = load("two_methods"), load("two_methods", "double"), torch.ones(4)
+        for _ in range(3):
+            same(forward.execute((x,))[0], x + 1)
+            same(double.execute((y,))[0], y * 2)
+    """,
+    "every_size_in_the_range_and_no_other": """
+        forward = load("dynamic")
+        for rows in (2, 8, 3, 5):
+            y = torch.ones(rows, 3)
+            same(forward.execute((y,))[0], y * 2 + 1)
+        try:
+            forward.execute((torch.ones(9, 3),))
+        except RuntimeError:
+            pass
+        else:
+            raise AssertionError("9 rows were taken")
+        y = torch.ones(4, 3)
+        same(forward.execute((y,))[0], y * 2 + 1)
+    """,
+    "the_callers_stream": """
+        forward = load("add_one")
+        for stream in (0, None, 2):
+            with package.caller_stream(stream):
+                same(forward.execute((x,))[0], x + 1)
+    """,
+    "many_loads": "[same(load('add_one').execute((x,))[0], x + 1) for _ in range(20)]",
+    "options_of_the_process": """
+        for option in ("use_cuda_graphs", "use_shared_activation_scratch"):
+            package.set_option(option, True)
+            forward = load("chain")
+            for i in range(5):
+                same(forward.execute((x + i,))[0], (((x + i) * 2) + 1) * 3)
+    """,
+}
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> dict[str, str]:
+    """What became of each case: an empty text, or the traceback."""
+    lines = [SETUP, "outcomes = {}"]
+    for name, code in CASES.items():
+        body = textwrap.indent(textwrap.dedent(code).strip(), "    ")
+        lines += ["try:", body, f"    outcomes[{name!r}] = ''"]
+        lines += ["except Exception:", f"    outcomes[{name!r}] = traceback.format_exc()"]
+    lines.append("print(json.dumps(outcomes))")
+    result = on_fakes(run_code, "\n".join(lines))
+    assert result.code == 0, result.err
+    document: dict[str, str] = result.json
+    return document
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_runs(outcomes: dict[str, str], case: str) -> None:
+    assert not outcomes[case], outcomes[case]
+
+
+def test_the_library_can_be_chosen_by_option() -> None:
+    code = f"{SETUP}\npackage.set_option('tensorrt_library', {str(RTX)!r})\n{CASES['one_engine']}"
+    result = on_fakes(run_code, code, library="/nothing/libtensorrt_rtx.so.1")
+    assert result.code == 0, result.err
+
+
+def test_says_which_library_is_needed_when_the_named_one_is_missing() -> None:
+    result = on_fakes(run_code, SETUP + "load('add_one')", library="/nothing/libtensorrt_rtx.so.1")
+    assert result.code != 0
+    assert "This engine needs TensorRT-RTX" in result.err
+    assert "/nothing/libtensorrt_rtx.so.1" in result.err
+
+
+def test_says_both_versions_when_the_library_is_too_old() -> None:
+    result = on_fakes(run_code, SETUP + "load('add_one')", library=LIBRARIES / "rtx-1.4" / "libtensorrt_rtx.so.1")
+    assert result.code != 0
+    assert "TensorRT-RTX 1.4" in result.err
+    assert "TensorRT-RTX 1.5 to 1.7 is needed" in result.err
+
+
+def test_doctor_lists_the_gpus_and_the_library() -> None:
+    out = on_fakes(command, "doctor").out
+    assert "GPU 0" in out
+    assert "Fake GPU 1, 9.0, 8.6 GB" in out
+    assert f"1.6.1.120, {RTX}" in out
+    assert "!" not in out, "something is missing"
+
+
+def test_check_passes_what_runs_and_names_what_does_not() -> None:
+    good = on_fakes(command, "check", PROGRAMS / "add_one.pte")
+    assert good.code == 0, good.err
+    bad = on_fakes(command, "check", PROGRAMS / "missing_gpu.pte", "--json")
+    assert bad.code == 1
+    assert "exported for GPU 7, but this machine shows 2 GPU(s)" in bad.json["problems"][0]
+
+
+def test_the_command_runs_a_program() -> None:
+    result = on_fakes(command, "run", PROGRAMS / "add_one.pte", "--repeat", "2", "--json")
+    assert result.code == 0, result.err
+    assert result.json["outputs"][0]["shape"] == [2, 3]
