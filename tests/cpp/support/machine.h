@@ -6,6 +6,7 @@
 #include <string>
 
 #include "fake_cudart.h"
+#include "tests/cpp/support/temporary_folder.h"
 
 namespace executorch::backends::tensorrt::testing {
 
@@ -20,7 +21,10 @@ class FakeMachine : public ::testing::Test {
   void SetUp() override;
   void TearDown() override;
 
+  const std::filesystem::path& kernel_folder() const { return kernels_.path(); }
+
  private:
+  TemporaryFolder kernels_;
   std::map<std::string, long> live_before_;
 };
 

@@ -1,5 +1,7 @@
 // Stream capture and graphs.
 
+#include <utility>
+
 #include "stream.h"
 
 using namespace fake_cuda;
@@ -102,8 +104,16 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mo
   return call("cudaStreamBeginCapture", [&](Lock&) { return begin_capture(stream, mode); });
 }
 
+// A failed end is an end, too.
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
-  return call("cudaStreamEndCapture", [&](Lock&) { return end_capture(stream, graph); });
+  cudaError_t own = cudaSuccess;
+  const cudaError_t error =
+      release_call("cudaStreamEndCapture", [&](Lock&) { return own = end_capture(stream, graph); });
+  if (error != own && *graph != nullptr) {
+    const Lock lock(mutex());
+    handles().graphs.erase(std::exchange(*graph, nullptr));
+  }
+  return error;
 }
 
 cudaError_t cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus* status) {
