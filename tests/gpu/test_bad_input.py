@@ -201,6 +201,7 @@ Runtime.get().load_program(sys.argv[1]).load_method("forward")
 def log_of_a_process(path: Path, **environment: str) -> str:
     done = subprocess.run(
         [sys.executable, "-c", RUN_ONCE, path],
+        cwd=path.parent,  # not in the repository, whose sources would be imported instead of what is installed
         env={**os.environ, **environment},
         stderr=subprocess.PIPE,
         text=True,
