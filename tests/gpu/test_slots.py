@@ -62,10 +62,31 @@ class Bindings:
 
     def describe(self) -> dict[str, Any]:
         result: dict[str, Any] = {"engine": self.describe_engine()}
-        context = self.engine.create_execution_context()
+        config = self.engine.create_runtime_config()
+        cache = config.create_runtime_cache()
+        result["cache_accepted"] = config.set_runtime_cache(cache)
+        context = self.engine.create_execution_context(config)
         result["runs"] = {key: self.run(context, index) for index, key in enumerate(("min", "opt", "max"))}
+        result["runs"]["own_scratch"] = self.run_on_own_scratch()
+        result["cache"] = self.exchange_cache(cache, config)
+        result["capturable"] = context.is_stream_capturable(torch.cuda.Stream().cuda_stream)
         result["beyond_profile"] = self.refuse_beyond_profile(context)
         return result
+
+    def run_on_own_scratch(self) -> dict[str, Any]:
+        config = self.engine.create_runtime_config()
+        config.set_execution_context_allocation_strategy(self.trt.ExecutionContextAllocationStrategy.USER_MANAGED)
+        context = self.engine.create_execution_context(config)
+        size = self.engine.device_memory_size_v2
+        scratch = torch.empty(max(1, size), dtype=torch.uint8, device="cuda")
+        context.set_device_memory(scratch.data_ptr(), size)
+        return self.run(context, 1)
+
+    def exchange_cache(self, filled: Any, config: Any) -> dict[str, bool]:
+        empty = config.create_runtime_cache()
+        result = {"takes_zeros": empty.deserialize(bytes(4096))}
+        data = bytes(filled.serialize())
+        return {**result, "holds_something": len(data) > 0, "takes_its_own": empty.deserialize(data)}
 
     def is_input(self, name: str) -> bool:
         return bool(self.engine.get_tensor_mode(name) == self.trt.TensorIOMode.INPUT)
@@ -100,6 +121,7 @@ class Bindings:
             "layers": engine.num_layers,
             "profiles": engine.num_optimization_profiles,
             "auxiliary_streams": engine.num_aux_streams,
+            "weights_size": engine.get_engine_stat(self.trt.EngineStat.TOTAL_WEIGHTS_SIZE),
             "streamable_weights_size": size,
             "budget": engine.weight_streaming_budget_v2,
             "device_memory_size": engine.device_memory_size_v2,

@@ -102,6 +102,7 @@ json describe_engine(Engine& engine) {
   json description = {{"layers", engine.layer_count()},
                       {"profiles", engine.profile_count()},
                       {"auxiliary_streams", engine.auxiliary_stream_count()},
+                      {"weights_size", engine.weights_size()},
                       {"streamable_weights_size", engine.streamable_weights_size()},
                       {"budget", engine.weight_streaming_budget()},
                       {"device_memory_size", engine.device_memory_size()},
@@ -186,6 +187,40 @@ json refuse_beyond_profile(Engine& engine, Context& context) {
   return nullptr;
 }
 
+/// A context that uses memory of ours as scratch, from a config with that strategy.
+json run_on_own_scratch(Engine& engine, const tensorrt::Library& library) {
+  auto config = take(engine.create_runtime_config(library), "create_runtime_config");
+  config.set_allocation_strategy(abi::AllocationStrategy::kUserManaged);
+  Context context = take(engine.create_context(config), "create_context");
+  const auto size = static_cast<size_t>(engine.device_memory_size());
+  DeviceBuffer scratch;
+  if (scratch.reserve(std::max<size_t>(size, 1)) != executorch::runtime::Error::Ok) {
+    throw std::runtime_error("no memory");
+  }
+  context.set_device_memory(scratch.data(), size);
+  return run(engine, context, abi::ProfileSelector::kOpt);
+}
+
+/// Whether a filled cache of compiled kernels can be written out and read back, and nothing else is taken for
+/// one.
+json exchange_cache(const tensorrt::RuntimeCache& filled, tensorrt::RuntimeConfig& config) {
+  auto empty = take(config.create_cache(), "create_cache");
+  const std::vector<uint8_t> zeros(4096);
+  json result = {{"takes_zeros", empty.deserialize({zeros.data(), zeros.size()})}};
+  auto memory = take(filled.serialize(), "serialize");
+  result["holds_something"] = memory.bytes().size() > 0;
+  result["takes_its_own"] = empty.deserialize(memory.bytes());
+  return result;
+}
+
+bool is_capturable(Context& context) {
+  cudaStream_t stream = nullptr;
+  require(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  const bool answer = context.is_capturable(stream);
+  require(cudaStreamDestroy(stream), "cudaStreamDestroy");
+  return answer;
+}
+
 json probe(tensorrt::Runtime& runtime, const char* path) {
   std::ifstream file(path, std::ios::binary);
   const std::vector<uint8_t> bytes(std::istreambuf_iterator<char>(file), {});
@@ -194,13 +229,18 @@ json probe(tensorrt::Runtime& runtime, const char* path) {
   if (!made.ok()) throw std::runtime_error(std::string(path) + ": " + reason);
   Engine engine = std::move(*made);
   json result = {{"engine", describe_engine(engine)}};
-  const auto config = take(engine.create_runtime_config(runtime.library()), "create_runtime_config");
+  auto config = take(engine.create_runtime_config(runtime.library()), "create_runtime_config");
+  auto cache = take(config.create_cache(), "create_cache");
+  result["cache_accepted"] = config.set_cache(cache);
   Context context = take(engine.create_context(config), "create_context");
   for (const auto& [key, selector] : {std::pair{"min", abi::ProfileSelector::kMin},
                                       {"opt", abi::ProfileSelector::kOpt},
                                       {"max", abi::ProfileSelector::kMax}}) {
     result["runs"][key] = run(engine, context, selector);
   }
+  result["runs"]["own_scratch"] = run_on_own_scratch(engine, runtime.library());
+  result["cache"] = exchange_cache(cache, config);
+  result["capturable"] = is_capturable(context);
   result["beyond_profile"] = refuse_beyond_profile(engine, context);
   return result;
 }
