@@ -143,6 +143,17 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
 }
 
 // Each question lets one piece of work happen, so that a polling loop ends.
+cudaError_t cudaStreamGetId(cudaStream_t handle, unsigned long long* id) {
+  return call("cudaStreamGetId", [&](Lock&) {
+    const auto stream = stream_of(handle);
+    if (stream == nullptr) {
+      return cudaErrorInvalidResourceHandle;
+    }
+    *id = stream->id;
+    return cudaSuccess;
+  });
+}
+
 cudaError_t cudaStreamQuery(cudaStream_t handle) {
   return call("cudaStreamQuery", [&](Lock& lock) {
     const auto stream = stream_of(handle);

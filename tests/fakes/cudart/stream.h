@@ -4,6 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -48,7 +49,8 @@ struct Stream : std::enable_shared_from_this<Stream> {
   Stream(int device, bool blocking) : device(device), blocking(blocking) {}
 
   const int device;
-  const bool blocking;  ///< ordered with the legacy stream
+  const bool blocking;            ///< ordered with the legacy stream
+  const uint64_t id = next_id();  ///< of no other stream, ever
   std::deque<Work> queue;
   uint64_t queued = 0;
   uint64_t done = 0;
@@ -56,6 +58,12 @@ struct Stream : std::enable_shared_from_this<Stream> {
   cudaError_t error = cudaSuccess;  ///< of work that failed; the next wait reports it
   std::shared_ptr<Capture> capture;
   void* green_context = nullptr;
+
+ private:
+  static uint64_t next_id() {
+    static std::atomic<uint64_t> last{0};
+    return ++last;
+  }
 };
 
 struct Event {
