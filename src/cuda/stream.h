@@ -28,8 +28,13 @@ class StreamView {
   cudaStream_t get() const { return stream_; }
   Error synchronize() const { return check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }
 
-  friend bool operator==(StreamView a, StreamView b) { return a.stream_ == b.stream_; }
-  friend bool operator!=(StreamView a, StreamView b) { return a.stream_ != b.stream_; }
+  /// The number that no other stream has, ever. Handles do not tell streams apart: every thread's default
+  /// stream has the same one, and a destroyed stream's is given out again.
+  runtime::Result<unsigned long long> id() const {
+    unsigned long long id = 0;
+    ET_CHECK_OK_OR_RETURN_ERROR(check(cudaStreamGetId(stream_, &id), "cudaStreamGetId"));
+    return id;
+  }
 
  private:
   cudaStream_t stream_;

@@ -53,20 +53,21 @@ SharedEngine::Key key_of(const Blob& blob, const LoadOptions& options) {
 }  // namespace
 
 LoadedEngine::LoadedEngine(std::string label, int device, std::shared_ptr<SharedEngine> shared,
-                           Context context, Event event, DeviceBuffer placeholder, const LoadOptions& options)
+                           Context context, Bindings bindings, Event event, DeviceBuffer placeholder,
+                           const LoadOptions& options)
     : label_(std::move(label)),
       device_(device),
       shared_(std::move(shared)),
       context_(std::move(context)),
-      unaliased_output_count_(shared_->bindings().unaliased_output_count()),
+      unaliased_output_count_(bindings.unaliased_output_count()),
       event_(std::move(event)),
       placeholder_(std::move(placeholder)),
       scratch_pool_(uses_scratch_pool(*shared_, options) ? &ScratchPool::of(device) : nullptr) {
-  for (const Binding& binding : shared_->bindings().inputs) {
-    inputs_.emplace_back(binding);
+  for (Binding& binding : bindings.inputs) {
+    inputs_.emplace_back(std::move(binding));
   }
-  for (const Binding& binding : shared_->bindings().outputs) {
-    outputs_.emplace_back(binding);
+  for (Binding& binding : bindings.outputs) {
+    outputs_.emplace_back(std::move(binding));
   }
   if (options.use_cuda_graphs) {
     replay_.emplace();
@@ -104,6 +105,8 @@ Result<LoadedEngine::Owner> LoadedEngine::load(Bytes bytes, const LoadOptions& o
   ET_CHECK_OK_OR_RETURN_ERROR(scope.error());
   auto shared = SharedEngine::get(key_of(*blob, options), *blob, label);
   ET_CHECK_OK_OR_RETURN_ERROR(shared.error());
+  auto bindings = (*shared)->resolve(blob->metadata, label);
+  ET_CHECK_OK_OR_RETURN_ERROR(bindings.error());
   const auto strategy = uses_scratch_pool(**shared, options) ? abi::AllocationStrategy::kUserManaged
                                                              : abi::AllocationStrategy::kStatic;
   auto context = (*shared)->create_context(strategy, label);
@@ -113,7 +116,7 @@ Result<LoadedEngine::Owner> LoadedEngine::load(Bytes bytes, const LoadOptions& o
   DeviceBuffer placeholder;
   ET_CHECK_OK_OR_RETURN_ERROR(placeholder.reserve(kPlaceholderBytes));
   return Owner(new LoadedEngine(std::move(label), device, std::move(*shared), std::move(*context),
-                                std::move(*event), std::move(placeholder), options));
+                                std::move(*bindings), std::move(*event), std::move(placeholder), options));
 }
 
 DeviceMemory LoadedEngine::device_memory() {

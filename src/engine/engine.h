@@ -101,7 +101,7 @@ class LoadedEngine {
   };
 
   LoadedEngine(std::string label, int device, std::shared_ptr<SharedEngine> shared, Context context,
-               Event event, DeviceBuffer placeholder, const LoadOptions& options);
+               Bindings bindings, Event event, DeviceBuffer placeholder, const LoadOptions& options);
 
   // One call, in this order (execution.cpp).
   Error assign(Span<Tensor* const> tensors);
@@ -143,12 +143,12 @@ class LoadedEngine {
   size_t unaliased_output_count_;
   ShapePlans shape_plans_;
   std::vector<abi::Dims> input_shapes_;
-  Event event_;               ///< the end of the last call
-  DeviceBuffer placeholder_;  ///< what empty tensors point at: TensorRT wants an address for each
-  StreamView last_stream_ = StreamView::per_thread();
-  bool in_flight_ = false;       ///< whether the last call returned before its work ended
-  bool waits_for_host_ = false;  ///< whether this call has a result in host memory
-  ScratchPool* scratch_pool_;    ///< null when the context has scratch of its own
+  Event event_;                         ///< the end of the last call
+  DeviceBuffer placeholder_;            ///< what empty tensors point at: TensorRT wants an address for each
+  bool in_flight_ = false;              ///< whether the last call returned before its work ended
+  unsigned long long last_stream_ = 0;  ///< then, the id of its stream
+  bool waits_for_host_ = false;         ///< whether this call has a result in host memory
+  ScratchPool* scratch_pool_;           ///< null when the context has scratch of its own
   const void* context_scratch_ = nullptr;
   std::optional<Replay> replay_;  ///< nothing when graphs are not wanted
   ReplayKey key_;

@@ -79,10 +79,12 @@ Error LoadedEngine::assign(Span<Tensor* const> tensors) {
 
 // One execution context is not to be used by two streams at once.
 Error LoadedEngine::start_after_last_call(StreamView stream) {
-  if (!in_flight_ || stream == last_stream_) {
+  if (!in_flight_) {
     return Error::Ok;
   }
-  return event_.make_wait(stream);
+  auto id = stream.id();
+  ET_CHECK_OK_OR_RETURN_ERROR(id.error());
+  return *id == last_stream_ ? Error::Ok : event_.make_wait(stream);
 }
 
 Error LoadedEngine::queue(StreamView stream) {
@@ -224,9 +226,11 @@ Error LoadedEngine::queue_delivery(Port& port, StreamView stream) {
 }
 
 Error LoadedEngine::finish(StreamView stream, Completion completion) {
-  last_stream_ = stream;
   if (completion == Completion::kQueued && !waits_for_host_) {
+    auto id = stream.id();
+    ET_CHECK_OK_OR_RETURN_ERROR(id.error());
     ET_CHECK_OK_OR_RETURN_ERROR(event_.record(stream));
+    last_stream_ = *id;
     in_flight_ = true;
     return Error::Ok;
   }

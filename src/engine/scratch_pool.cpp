@@ -22,10 +22,12 @@ Result<ScratchPool::Lease> ScratchPool::claim(size_t size_bytes, StreamView stre
   if (size_bytes > block_.size_bytes()) {
     ET_CHECK_OK_OR_RETURN_ERROR(grow(size_bytes));
   }
-  if (in_use_ && stream != last_stream_) {
+  auto id = stream.id();
+  ET_CHECK_OK_OR_RETURN_ERROR(id.error());
+  if (in_use_ && *id != last_stream_) {
     ET_CHECK_OK_OR_RETURN_ERROR(last_use_->make_wait(stream));
   }
-  return Lease(*this, std::move(lock), stream);
+  return Lease(*this, std::move(lock), stream, *id);
 }
 
 Error ScratchPool::grow(size_t size_bytes) {
@@ -41,10 +43,12 @@ size_t ScratchPool::size_bytes() {
   return block_.size_bytes();
 }
 
-ScratchPool::Lease::Lease(ScratchPool& pool, std::unique_lock<std::mutex> lock, StreamView stream)
+ScratchPool::Lease::Lease(ScratchPool& pool, std::unique_lock<std::mutex> lock, StreamView stream,
+                          unsigned long long stream_id)
     : pool_(&pool),
       lock_(std::move(lock)),
       stream_(stream),
+      stream_id_(stream_id),
       data_(pool.block_.data()),
       size_bytes_(pool.block_.size_bytes()) {}
 
@@ -52,6 +56,7 @@ ScratchPool::Lease::Lease(Lease&& other) noexcept
     : pool_(std::exchange(other.pool_, nullptr)),
       lock_(std::move(other.lock_)),
       stream_(other.stream_),
+      stream_id_(other.stream_id_),
       data_(other.data_),
       size_bytes_(other.size_bytes_) {}
 
@@ -64,7 +69,7 @@ ScratchPool::Lease::~Lease() {
 
 Error ScratchPool::Lease::release() {
   ScratchPool* pool = std::exchange(pool_, nullptr);
-  pool->last_stream_ = stream_;
+  pool->last_stream_ = stream_id_;
   pool->in_use_ = true;
   const Error error = pool->last_use_->record(stream_);
   lock_.unlock();

@@ -35,11 +35,13 @@ class ScratchPool {
 
    private:
     friend class ScratchPool;
-    Lease(ScratchPool& pool, std::unique_lock<std::mutex> lock, StreamView stream);
+    Lease(ScratchPool& pool, std::unique_lock<std::mutex> lock, StreamView stream,
+          unsigned long long stream_id);
 
     ScratchPool* pool_;
     std::unique_lock<std::mutex> lock_;
     StreamView stream_;
+    unsigned long long stream_id_;
     void* data_;
     size_t size_bytes_;
   };
@@ -60,7 +62,7 @@ class ScratchPool {
   DeviceBuffer block_;
   std::unique_ptr<Event> last_use_;
   bool in_use_ = false;
-  StreamView last_stream_ = StreamView::per_thread();
+  unsigned long long last_stream_ = 0;
 };
 
 }  // namespace executorch::backends::tensorrt

@@ -171,28 +171,29 @@ Result<std::shared_ptr<SharedEngine>> SharedEngine::load(const Key& key, const B
     return refuse_engine(blob, **library, key.device, reason, label);
   }
   ET_CHECK_OK_OR_RETURN_ERROR(engine.error());
-  auto bindings = resolve_bindings(*engine, blob.metadata, label);
-  ET_CHECK_OK_OR_RETURN_ERROR(bindings.error());
   ET_CHECK_OK_OR_RETURN_ERROR(set_weight_streaming_budget(*engine, key.weight_streaming_budget, label));
   auto gpu = device_info(key.device);
   ET_CHECK_OK_OR_RETURN_ERROR(gpu.error());
   const bool compiles = (*library)->flavor() == LibraryFlavor::kRTX;
   return std::shared_ptr<SharedEngine>(
-      new SharedEngine(**runtime, std::move(*engine), blob.engine.size(), std::move(*bindings),
+      new SharedEngine(**runtime, std::move(*engine), blob.engine.size(),
                        KernelCache(compiles ? key.digest : "", (*library)->version().text(), gpu->name)));
 }
 
-SharedEngine::SharedEngine(Runtime& runtime, Engine engine, size_t engine_bytes, Bindings bindings,
-                           KernelCache kernel_cache)
+SharedEngine::SharedEngine(Runtime& runtime, Engine engine, size_t engine_bytes, KernelCache kernel_cache)
     : runtime_(runtime),
       engine_(std::move(engine)),
-      bindings_(std::move(bindings)),
       scratch_bytes_(static_cast<uint64_t>(std::max<int64_t>(engine_.device_memory_size(), 0))),
       weights_bytes_(engine_.weights_size() > 0 ? static_cast<uint64_t>(engine_.weights_size())
                                                 : engine_bytes),
       kernel_cache_(std::move(kernel_cache)) {}
 
 SharedEngine::~SharedEngine() { keep_kernels(); }
+
+Result<Bindings> SharedEngine::resolve(const Metadata& metadata, const std::string& label) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return resolve_bindings(engine_, metadata, label);
+}
 
 Result<Context> SharedEngine::create_context(abi::AllocationStrategy strategy, const std::string& label) {
   const std::lock_guard<std::mutex> lock(mutex_);

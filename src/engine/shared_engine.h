@@ -43,7 +43,10 @@ class SharedEngine {
   /// compiles them, which takes seconds, and keeps them.
   Result<Context> create_context(abi::AllocationStrategy strategy, const std::string& label);
 
-  const Bindings& bindings() const { return bindings_; }
+  /// Matches a file's record with the engine. Two files may hold one engine and give its arguments in
+  /// different orders.
+  Result<Bindings> resolve(const Metadata& metadata, const std::string& label);
+
   const Library& library() const { return runtime_.library(); }
   /// Bytes of activation scratch that one context needs.
   uint64_t scratch_bytes() const { return scratch_bytes_; }
@@ -51,8 +54,7 @@ class SharedEngine {
   uint64_t weights_bytes() const { return weights_bytes_; }
 
  private:
-  SharedEngine(Runtime& runtime, Engine engine, size_t engine_bytes, Bindings bindings,
-               KernelCache kernel_cache);
+  SharedEngine(Runtime& runtime, Engine engine, size_t engine_bytes, KernelCache kernel_cache);
   static Result<std::shared_ptr<SharedEngine>> load(const Key& key, const Blob& blob,
                                                     const std::string& label);
   Result<RuntimeConfig*> config(const std::string& label);
@@ -62,7 +64,6 @@ class SharedEngine {
   Runtime& runtime_;
   std::mutex mutex_;
   Engine engine_;
-  Bindings bindings_;
   uint64_t scratch_bytes_;
   uint64_t weights_bytes_;
   KernelCache kernel_cache_;
