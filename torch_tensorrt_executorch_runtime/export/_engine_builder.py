@@ -76,13 +76,8 @@ def partition_module(program: ExportedProgram, options: BuildOptions) -> tuple[t
     inputs = engine_inputs(_placeholders(module), program_ranges(program))
     module = importlib.import_module("torch_tensorrt.dynamo.lowering").post_lowering(module, settings)
     for node in list(module.graph.nodes):
-        if node.op != "get_attr":
-            continue
-        if not node.users:
+        if node.op == "get_attr" and not node.users:
             module.graph.erase_node(node)
-        elif node.meta.get("val") is None:
-            # Folded constants come without a value, about which the interpreter would warn at each use.
-            node.meta["val"] = getattr(module, str(node.target))
     module.recompile()
     names = [node.name for node in _placeholders(module)]
     if names != [entry.name for entry in inputs]:

@@ -16,6 +16,7 @@ from torch_tensorrt_executorch_runtime.export._profiles import EngineInput
 from torch_tensorrt_executorch_runtime.export._settings import compilation_settings
 from torch_tensorrt_executorch_runtime.export._torch_tensorrt import (
     load_torch_tensorrt,
+    quiet,
     tensorrt,
     tensorrt_version,
     uses_tensorrt_rtx,
@@ -67,7 +68,9 @@ class _Interpreter(_conversion.TRTInterpreter):  # type: ignore[misc, name-defin
     def construct(self) -> None:
         """Convert every node."""
         try:
-            self._construct_trt_network_def()
+            # Its log lines about nodes stumble over arguments that are None, which is none of the user's business.
+            with quiet(_converter_utils.__name__):
+                self._construct_trt_network_def()
         except ExportError:
             raise
         except Exception as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import logging
 import sys
 import threading
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["INSTALL_COMMAND", "load_torch_tensorrt", "tensorrt", "tensorrt_version", "uses_tensorrt_rtx"]
+__all__ = ["INSTALL_COMMAND", "load_torch_tensorrt", "quiet", "tensorrt", "tensorrt_version", "uses_tensorrt_rtx"]
 
 INSTALL_COMMAND = 'pip install "torch-tensorrt-executorch-runtime[export]"'
 _LOCK = threading.Lock()
@@ -35,7 +36,8 @@ def load_torch_tensorrt() -> ModuleType:
         if loaded is not None:
             return loaded
         try:
-            with _cuda_answers():
+            # The import warns about its own deprecations, and about quantization tools that are not used here.
+            with _cuda_answers(), quiet("torch", "torch_tensorrt"):
                 return importlib.import_module("torch_tensorrt")
         except ModuleNotFoundError as error:
             raise ImportError(
@@ -60,6 +62,20 @@ def uses_tensorrt_rtx() -> bool:
 def tensorrt_version() -> str:
     """Return the version of the TensorRT that builds the engines."""
     return str(tensorrt().__version__)
+
+
+@contextlib.contextmanager
+def quiet(*names: str) -> Iterator[None]:
+    """Let these loggers report errors only."""
+    loggers = [logging.getLogger(name) for name in names]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 @contextlib.contextmanager

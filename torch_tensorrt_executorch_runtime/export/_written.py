@@ -21,10 +21,11 @@ __all__ = ["WrittenEngines", "engines_of", "read_engines"]
 
 @dataclass(frozen=True)
 class WrittenEngines:
-    """The engines of a file, and the backend names of each method's delegates in order."""
+    """The engines of a file, the backend names of each method's delegates in order, and its other operators."""
 
     engines: tuple[EngineReport, ...]
     delegates: dict[str, tuple[str, ...]]
+    operators: tuple[str, ...] = ()
 
 
 def engines_of(manager: EdgeProgramManager) -> dict[str, list[str]]:
@@ -44,10 +45,12 @@ def read_engines(path: Path) -> WrittenEngines:
     """
     engines = []
     delegates = {}
+    operators: set[str] = set()
     for method in inspect_program(path).methods:
         delegates[method.name] = tuple(delegate.backend for delegate in method.delegates)
         engines += [_engine(method.name, index, engine) for index, engine in enumerate(method.engines)]
-    return WrittenEngines(tuple(engines), delegates)
+        operators.update(operator.name for operator in method.operators)
+    return WrittenEngines(tuple(engines), delegates, tuple(sorted(operators)))
 
 
 def _lowered_modules(module: torch.fx.GraphModule) -> Iterator[LoweredBackendModule]:

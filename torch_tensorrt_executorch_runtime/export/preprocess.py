@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+from dataclasses import replace
 from typing import final
 
 from executorch.exir.backend.backend_details import BackendDetails, PreprocessResult
 from executorch.exir.backend.compile_spec_schema import CompileSpec
 from torch.export import ExportedProgram
 
+from torch_tensorrt_executorch_runtime._blob import BlobMetadata, unpack_blob
 from torch_tensorrt_executorch_runtime.export._operator_support import is_engine_call
 from torch_tensorrt_executorch_runtime.export._options import BuildOptions, device_index_of
 
@@ -26,6 +28,19 @@ class TensorRTBackend(BackendDetails):  # type: ignore[misc]
         """Return the partition itself: it is only read here, and a copy would hold all weights once more."""
         del compile_specs
         return edge_program
+
+    @classmethod
+    def preprocess_multimethod(
+        cls, edge_programs: dict[str, list[ExportedProgram]], compile_specs: dict[str, list[list[CompileSpec]]]
+    ) -> dict[str, list[PreprocessResult]]:
+        """Build the engines of all methods; equal ones become equal blobs, which ExecuTorch stores once."""
+        results: dict[str, list[PreprocessResult]] = super().preprocess_multimethod(edge_programs, compile_specs)
+        first: dict[BlobMetadata, bytes] = {}
+        for result in (result for method in results.values() for result in method):
+            # The metadata holds the engine's digest, and only the time differs between two builds of one engine.
+            key = replace(unpack_blob(result.processed_bytes).metadata, build_seconds=None)
+            result.processed_bytes = first.setdefault(key, result.processed_bytes)
+        return results
 
     @staticmethod
     def preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec]) -> PreprocessResult:

@@ -14,6 +14,7 @@ from executorch.exir import ExecutorchBackendConfig, ExecutorchProgramManager
 from torch_tensorrt_executorch_runtime._errors import ExportError
 from torch_tensorrt_executorch_runtime.export import _progress
 from torch_tensorrt_executorch_runtime.export._files import NewFiles, check_path
+from torch_tensorrt_executorch_runtime.export._kernels import missing_kernels
 from torch_tensorrt_executorch_runtime.export._keywords import LowerKeywords, SaveKeywords, check_keywords
 from torch_tensorrt_executorch_runtime.export._written import WrittenEngines, engines_of, read_engines
 from torch_tensorrt_executorch_runtime.export.lower import Lowered, lower_methods
@@ -109,6 +110,7 @@ def save_program(
             _write(program, files, keep_data_names=keep_data_names, etrecord=bool(options.get("generate_etrecord")))
             written = read_engines(files.program)
             _check_written(written, expected, target)
+            notes += _kernel_notes(written)
             paths = files.publish()
     return ExportReport(
         methods=tuple(lowered.methods),
@@ -157,6 +159,18 @@ def _hint(text: str) -> str:
     if "exactly one user" in text:
         return " Leave skip_h2d_for_method_inputs out for this method."
     return ""
+
+
+def _kernel_notes(written: WrittenEngines) -> list[str]:
+    missing = missing_kernels(written.operators)
+    if not missing:
+        return []
+    text = (
+        f"The installed ExecuTorch has no kernel for {', '.join(missing)}. The program loads only where one is "
+        "registered; or add a partitioner that takes these operators (partitioners=[...])."
+    )
+    _LOGGER.warning("%s", text)
+    return [text]
 
 
 def _write(program: ExecutorchProgramManager, files: NewFiles, *, keep_data_names: bool, etrecord: bool) -> None:

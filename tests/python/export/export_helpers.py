@@ -11,36 +11,26 @@ import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 
+from models.corner_cases import One, Three, Two
 from torch_tensorrt_executorch_runtime import _program
 from torch_tensorrt_executorch_runtime._blob import BACKEND_ID, Blob, unpack_blob
 from torch_tensorrt_executorch_runtime.export import _engine_builder
 from torch_tensorrt_executorch_runtime.export._options import BuildOptions
 from torch_tensorrt_executorch_runtime.export.lower import Lowered, lower_methods
 
+__all__ = [
+    "One",
+    "Result",
+    "Three",
+    "Two",
+    "blobs_of",
+    "check_against_eager",
+    "check_bindings",
+    "lower_model",
+    "read_pte",
+]
+
 TOLERANCE = {torch.float16: 1e-2, torch.bfloat16: 2e-2, torch.float32: 1e-5, torch.float64: 1e-9}
-
-
-class Function(nn.Module):
-    """A module that calls a function of one to three tensors."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self._function = function
-
-
-class One(Function):
-    def forward(self, x):
-        return self._function(x)
-
-
-class Two(Function):
-    def forward(self, x, y):
-        return self._function(x, y)
-
-
-class Three(Function):
-    def forward(self, x, y, z):
-        return self._function(x, y, z)
 
 
 @dataclass
@@ -75,10 +65,9 @@ class Result:
 
     def run(self, *inputs: Any) -> list[Any]:
         """Run the program on the CPU, each engine by the module that TensorRT's converters were given."""
-        modules = {id(module): _partition(module) for module in self.delegates if module.backend_id == BACKEND_ID}
-        originals = {key: module for key, module in ((id(m), m) for m in self.delegates)}
-        for key, module in modules.items():
-            originals[key].forward = module
+        for module in self.delegates:
+            if module.backend_id == BACKEND_ID:
+                module.forward = _partition(module)
         return pytree.tree_leaves(self.program.module()(*inputs))
 
 
@@ -88,19 +77,17 @@ def lower_model(module: Any, *inputs: Any, **options: Any) -> Result:
 
 
 def _partition(module: Any) -> Callable[..., Any]:
-    from torch_tensorrt_executorch_runtime.export import _settings
-
     lowered, _ = _engine_builder.partition_module(module.original_module, BuildOptions())
-    del _settings
     return lambda *inputs: list(lowered(*inputs))
 
 
 def check_against_eager(result: Result, module: nn.Module, *inputs: Any) -> None:
-    """Compare every output of the lowered program with eager PyTorch: type, shape and value."""
-    state = {name: value.clone() for name, value in module.state_dict().items()}
+    """Compare every output of the lowered program with eager PyTorch: type, shape and value.
+
+    A module with state must not be the one that was lowered, whose buffers the program shares.
+    """
     with torch.no_grad():
         expected = pytree.tree_leaves(module(*pytree.tree_map_only(torch.Tensor, torch.clone, inputs)))
-    module.load_state_dict(state)
     actual = result.run(*inputs)
     assert len(actual) == len(expected)
     for got, want in zip(actual, expected, strict=True):

@@ -4,127 +4,33 @@ from __future__ import annotations
 
 import pytest
 import torch
-from export_helpers import One, Three, Two, check_against_eager, check_bindings, lower_model
-from models import CASES
+from export_helpers import One, Three, check_against_eager, check_bindings, lower_model
 from torch import nn
 from torch.export import Dim
-from torch.nn import functional
+
+from models import CASES
+from models.corner_cases import CORNERS
+from torch_tensorrt_executorch_runtime.export import save
 
 
-class Pooled(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.convolution = nn.Conv2d(3, 8, 3, padding=1)
-        self.norm = nn.BatchNorm2d(8)
-
-    def forward(self, x):
-        return functional.max_pool2d(torch.relu(self.norm(self.convolution(x))), 2)
-
-
-class Recurrent(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(50, 16)
-        self.cell = nn.GRU(16, 16, batch_first=True)
-        self.norm = nn.GroupNorm(4, 16)
-
-    def forward(self, tokens):
-        y, _ = self.cell(self.embedding(tokens))
-        y = self.norm(y.transpose(1, 2))
-        return torch.log_softmax(y, 1), y.var(1)
-
-
-class State(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("mean", torch.ones(4) * 3)
-        self.register_buffer("calls", torch.zeros(1, dtype=torch.int64))
-
-    def forward(self, x):
-        self.mean.mul_(0.9).add_(x)
-        self.calls.add_(1)
-        return self.mean.clone(), self.calls * 2
-
-
-class Cache(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("keys", torch.zeros(1, 2, 8, 4))
-
-    def forward(self, x, position):
-        self.keys.index_copy_(2, position, x)
-        return x.sum(-1), self.keys.mean()
-
-
-def _twice(x):
-    y = x * 2
-    return y, y
-
-
-def _same_value(x):
-    y = x * 2
-    return y, y.view(1, 3), y * 1, y.clone()
-
-
-ONE_ENGINE = {
-    "pool_without_indices": (Pooled().eval(), (torch.randn(1, 3, 8, 8),)),
-    "embedding_gru_norm": (Recurrent().eval(), (torch.randint(0, 50, (2, 5)),)),
-    "mutable_buffers": (State(), (torch.randn(4),)),
-    "cache": (Cache(), (torch.randn(1, 2, 1, 4), torch.tensor([1]))),
-    "attention": (
-        Three(lambda x, y, z: functional.scaled_dot_product_attention(x, y, z, is_causal=True)),
-        tuple(torch.randn(3, 1, 2, 4, 8).unbind()),
-    ),
-    "upsampling": (
-        nn.Sequential(nn.Upsample(scale_factor=2), nn.ConvTranspose2d(3, 4, 2), nn.PixelShuffle(2)).eval(),
-        (torch.randn(1, 3, 4, 4),),
-    ),
-    "input_returned": (One(lambda x: (x + 1, x)), (torch.randn(3),)),
-    "output_returned_twice": (One(_twice), (torch.randn(3),)),
-    "outputs_of_one_value": (One(_same_value), (torch.randn(3),)),
-    "unused_input": (Two(lambda x, y: x * 2), (torch.randn(3), torch.randn(4))),
-    "constant_output": (One(lambda x: (x + 1, torch.ones(3))), (torch.randn(3),)),
-    "int64_beyond_32_bits": (One(lambda x: (x + 2**40) * 3 - 1), (torch.tensor([1, 2**31, 2**33]),)),
-    "gather": (Two(lambda x, y: x.gather(1, y)), (torch.randn(2, 5), torch.tensor([[0, 1], [2, 3]]))),
-    "integer_index": (Two(lambda x, y: x[y]), (torch.randn(5, 3), torch.tensor([0, 4, 2]))),
-    "split_in_three": (One(lambda x: [part * 2 for part in x.chunk(3, 1)]), (torch.randn(2, 9),)),
-    "sort": (One(lambda x: tuple(torch.sort(x, dim=1))), (torch.randn(2, 9),)),
-    "half_with_float32_scalar": (Two(lambda x, y: x + y), (torch.randn(3).half(), torch.tensor(2.0))),
-    "channels_last_inside": (
-        One(lambda x: functional.conv2d(x.to(memory_format=torch.channels_last), torch.ones(2, 3, 3, 3)).relu()),
-        (torch.randn(1, 3, 8, 8),),
-    ),
-    "channels_last_weights": (
-        nn.Conv2d(3, 8, 3).to(memory_format=torch.channels_last).eval(),
-        (torch.randn(1, 3, 8, 8),),
-    ),
-    "names_that_are_json_keys": (
-        type(
-            "Keys",
-            (nn.Module,),
-            {"forward": lambda self, aliased_io, device_id, shape: aliased_io + device_id * shape},
-        )(),
-        (torch.randn(3), torch.randn(3), torch.randn(3)),
-    ),
-}
-
-
-@pytest.mark.parametrize("name", ONE_ENGINE)
+@pytest.mark.parametrize("name", CORNERS)
 def test_becomes_one_engine(name):
-    module, inputs = ONE_ENGINE[name]
+    corner = CORNERS[name]
 
-    result = lower_model(module, *inputs)
+    result = lower_model(corner.make(), *corner.inputs, dynamic_shapes=corner.dynamic_shapes)
 
     assert len(result.blobs) == 1
     assert result.outside == {}
     check_bindings(result)
-    check_against_eager(result, module, *inputs)
+    eager = corner.make()
+    for inputs in corner.calls:
+        check_against_eager(result, eager, *inputs)
 
 
 def test_renames_inputs_that_older_readers_would_take_for_keys():
-    module, inputs = ONE_ENGINE["names_that_are_json_keys"]
+    corner = CORNERS["names_that_are_json_keys"]
 
-    (blob,) = lower_model(module, *inputs).blobs
+    (blob,) = lower_model(corner.make(), *corner.inputs).blobs
 
     names = {binding.name for binding in blob.metadata.inputs}
     assert names == {"input_aliased_io", "input_device_id", "input_shape"}
@@ -211,30 +117,38 @@ BATCH = Dim("batch", min=1, max=8)
 LENGTH = Dim("length", min=2, max=32)
 
 
-@pytest.mark.parametrize(
-    ("function", "inputs", "engines"),
-    [
-        (lambda x: torch.zeros(x.shape[0], 4) + x, torch.randn(3, 4), 1),
-        (lambda x: torch.arange(x.shape[0]) + x.sum(1), torch.randn(3, 4), 1),
-        (lambda x: (x * 2, x.shape[0]), torch.randn(3, 4), 1),
-        (lambda x: x.reshape(x.shape[0] * 2, -1).softmax(-1), torch.randn(3, 4), 1),
-        (
-            lambda x: torch.cos(torch.erfinv(torch.tanh(x.view(x.shape[0] * 2, -1))).view(x.shape[0], -1) * x.shape[0]),
-            torch.randn(4, 8),
-            2,
-        ),
-    ],
-    ids=["zeros", "arange", "size_returned", "reshape", "sizes_on_both_sides"],
-)
-def test_computes_dynamic_sizes_inside_of_the_engines(function, inputs, engines):
-    module = One(function)
+def test_computes_dynamic_sizes_inside_of_every_engine():
+    module = One(
+        lambda x: torch.cos(torch.erfinv(torch.tanh(x.view(x.shape[0] * 2, -1))).view(x.shape[0], -1) * x.shape[0])
+    )
 
-    result = lower_model(module, inputs, dynamic_shapes=({0: BATCH},))
+    result = lower_model(module, torch.randn(4, 8), dynamic_shapes=({0: BATCH},))
 
-    assert len(result.blobs) == engines
+    assert len(result.blobs) == 2
     check_bindings(result)
     for size in (2, 5, 8):
-        check_against_eager(result, module, torch.randn(size, inputs.shape[1]))
+        check_against_eager(result, module, torch.randn(size, 8))
+
+
+def test_a_returned_size_is_computed_outside():
+    module = One(lambda x: (x * 2, x.shape[0]))
+
+    result = lower_model(module, torch.randn(3, 4), dynamic_shapes=({0: BATCH},))
+
+    assert len(result.blobs) == 1
+    check_bindings(result)
+    check_against_eager(result, module, torch.randn(5, 4))
+
+
+def test_equal_methods_share_one_engine_in_the_file(tmp_path):
+    module = nn.Linear(64, 64).eval()
+    source = {name: torch.export.export(module, (torch.randn(2, 64),)) for name in ("first", "second")}
+
+    report = save(source, tmp_path / "model.pte")
+
+    assert len(report.engines) == 2
+    assert report.engines[0].sha256 == report.engines[1].sha256
+    assert report.files[0].size_bytes < 1.5 * report.engines[0].size_bytes
 
 
 def test_profile_has_the_range_of_the_export_and_the_example_as_optimum():

@@ -255,7 +255,7 @@ def test_a_file_that_is_damaged_on_the_way_is_removed(tmp_path, monkeypatch):
 def test_refuses_a_program_without_engine_and_says_why(tmp_path):
     with pytest.raises(
         ExportError,
-        match=r"takes nothing of method 'forward' \(aten.erfinv.default x1: TensorRT has no converter\)\. Pass require_eng",
+        match=r"takes nothing of method 'forward' \(aten.erfinv.default x1: TensorRT has no converter\)\. Pass require",
     ):
         save(One(torch.erfinv), tmp_path / "model.pte", arg_inputs=(X,))
 

@@ -1,0 +1,39 @@
+"""The models of `models.corner_cases` on the GPU: call after call what eager PyTorch gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch.utils import _pytree as pytree
+
+from models.corner_cases import CORNERS
+
+pytestmark = pytest.mark.gpu
+
+# Engines may round products to TF32, and half precision once more than eager does.
+TOLERANCE = {torch.float32: 2e-3, torch.float16: 5e-3}
+
+
+@pytest.mark.parametrize("name", CORNERS)
+def test_every_call_gives_what_eager_gives(name: str, tmp_path: Path) -> None:
+    from torch_tensorrt_executorch_runtime.export import save
+
+    from .programs import load
+
+    corner = CORNERS[name]
+    path = tmp_path / f"{name}.pte"
+    report = save(corner.make(), path, arg_inputs=corner.inputs, dynamic_shapes=corner.dynamic_shapes)
+    assert len(report.engines) == 1
+    loaded, eager = load(path), corner.make()
+
+    for inputs in corner.calls:
+        with torch.no_grad():
+            expected = pytree.tree_leaves(eager(*(x.clone() for x in inputs)))
+        actual = loaded.execute(list(inputs))
+        assert len(actual) == len(expected)
+        for got, want in zip(actual, expected, strict=True):
+            assert (got.dtype, got.shape) == (want.dtype, want.shape)
+            tolerance = TOLERANCE.get(want.dtype, 0)
+            torch.testing.assert_close(got, want, rtol=tolerance, atol=tolerance)

@@ -1,0 +1,178 @@
+"""Small models at the edges of what an engine can be: each becomes one engine and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+@dataclass(frozen=True)
+class Corner:
+    """A model and the inputs of consecutive calls; the first ones are the example of the export.
+
+    ``make`` gives a fresh module each time, because some of them keep state.
+    """
+
+    make: Callable[[], nn.Module]
+    calls: tuple[tuple[Tensor, ...], ...]
+    dynamic_shapes: Any = None
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        return self.calls[0]
+
+
+class _Function(nn.Module):
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self._function = function
+
+
+class One(_Function):
+    def forward(self, x):
+        return self._function(x)
+
+
+class Two(_Function):
+    def forward(self, x, y):
+        return self._function(x, y)
+
+
+class Three(_Function):
+    def forward(self, x, y, z):
+        return self._function(x, y, z)
+
+
+class Pooled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.convolution = nn.Conv2d(3, 8, 3, padding=1)
+        self.norm = nn.BatchNorm2d(8)
+
+    def forward(self, x):
+        return functional.max_pool2d(torch.relu(self.norm(self.convolution(x))), 2)
+
+
+class Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(50, 16)
+        self.cell = nn.GRU(16, 16, batch_first=True)
+        self.norm = nn.GroupNorm(4, 16)
+
+    def forward(self, tokens):
+        y, _ = self.cell(self.embedding(tokens))
+        y = self.norm(y.transpose(1, 2))
+        return torch.log_softmax(y, 1), y.var(1)
+
+
+class State(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.ones(4) * 3)
+        self.register_buffer("calls", torch.zeros(1, dtype=torch.int64))
+
+    def forward(self, x):
+        self.mean.mul_(0.9).add_(x)
+        self.calls.add_(1)
+        return self.mean.clone(), self.calls * 2
+
+
+class Cache(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("keys", torch.zeros(1, 2, 8, 4))
+
+    def forward(self, x, position):
+        self.keys.index_copy_(2, position, x)
+        return x.sum(-1), self.keys.mean()
+
+
+class JsonKeys(nn.Module):
+    def forward(self, aliased_io, device_id, shape):
+        return aliased_io + device_id * shape
+
+
+def _seeded(make: Callable[[], nn.Module]) -> Callable[[], nn.Module]:
+    def build() -> nn.Module:
+        torch.manual_seed(0)
+        return make().eval()
+
+    return build
+
+
+def _random(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def _twice(x):
+    y = x * 2
+    return y, y
+
+
+def _same_value(x):
+    y = x * 2
+    return y, y.view(1, 3), y * 1, y.clone()
+
+
+def _corner(make: Callable[[], nn.Module], *inputs: Tensor) -> Corner:
+    return Corner(_seeded(make), (inputs,))
+
+
+_BATCH = {0: torch.export.Dim("batch", min=1, max=8)}
+
+
+def _dynamic(function: Callable[..., Any], width: int = 4) -> Corner:
+    calls = tuple((_random(size, width, seed=size),) for size in (3, 8, 1, 5))
+    return Corner(lambda: One(function), calls, (_BATCH,))
+
+
+CORNERS = {
+    "pool_without_indices": _corner(Pooled, _random(1, 3, 8, 8)),
+    "embedding_gru_norm": _corner(Recurrent, torch.tensor([[3, 1, 4, 1, 5], [49, 0, 7, 9, 2]])),
+    "mutable_buffers": Corner(State, tuple((_random(4, seed=seed),) for seed in range(4))),
+    "cache": Corner(Cache, tuple((_random(1, 2, 1, 4, seed=i), torch.tensor([i])) for i in (1, 3, 1))),
+    "attention": _corner(
+        lambda: Three(lambda x, y, z: functional.scaled_dot_product_attention(x, y, z, is_causal=True)),
+        *_random(3, 1, 2, 4, 8).unbind(),
+    ),
+    "upsampling": _corner(
+        lambda: nn.Sequential(nn.Upsample(scale_factor=2), nn.ConvTranspose2d(3, 4, 2), nn.PixelShuffle(2)),
+        _random(1, 3, 4, 4),
+    ),
+    "input_returned": _corner(lambda: One(lambda x: (x + 1, x)), _random(3)),
+    "output_returned_twice": _corner(lambda: One(_twice), _random(3)),
+    "outputs_of_one_value": _corner(lambda: One(_same_value), _random(3)),
+    "outputs_of_equal_shape": _corner(lambda: One(lambda x: (x - 1, x * 3, x.sin(), -x)), _random(3)),
+    "unused_input": _corner(lambda: Two(lambda x, y: x * 2), _random(3), _random(4)),
+    "constant_output": _corner(lambda: One(lambda x: (x + 1, torch.ones(3))), _random(3)),
+    "int64_beyond_32_bits": _corner(lambda: One(lambda x: (x + 2**40) * 3 - 1), torch.tensor([1, 2**31, 2**33])),
+    "gather": _corner(lambda: Two(lambda x, y: x.gather(1, y)), _random(2, 5), torch.tensor([[0, 1], [2, 3]])),
+    "integer_index": _corner(lambda: Two(lambda x, y: x[y]), _random(5, 3), torch.tensor([0, 4, 2])),
+    "bool_mask": _corner(lambda: Three(torch.where), torch.tensor([True, False, True]), _random(3), _random(3, seed=1)),
+    "split_in_three": _corner(lambda: One(lambda x: [part * 2 for part in x.chunk(3, 1)]), _random(2, 9)),
+    "sort": _corner(lambda: One(lambda x: tuple(torch.sort(x, dim=1))), _random(2, 9)),
+    "half_with_float32_scalar": _corner(lambda: Two(lambda x, y: x + y), _random(3).half(), torch.tensor(2.0)),
+    "empty_matrix_product": _corner(lambda: Two(lambda x, y: x @ y), _random(0, 4), _random(4, 3)),
+    "sum_over_nothing": _corner(lambda: Two(lambda x, y: (x.sum(0), y * 2)), _random(0, 4), _random(2)),
+    "channels_last_inside": _corner(
+        lambda: One(
+            lambda x: functional.conv2d(x.to(memory_format=torch.channels_last), torch.ones(2, 3, 3, 3)).relu()
+        ),
+        _random(1, 3, 8, 8),
+    ),
+    "channels_last_weights": _corner(
+        lambda: nn.Conv2d(3, 8, 3).to(memory_format=torch.channels_last), _random(1, 3, 8, 8)
+    ),
+    "names_that_are_json_keys": _corner(JsonKeys, *_random(3, 3).unbind()),
+    "dynamic_zeros": _dynamic(lambda x: torch.zeros(x.shape[0], 4) + x),
+    "dynamic_range": _dynamic(lambda x: torch.arange(x.shape[0]) + x.sum(1)),
+    "dynamic_reshape": _dynamic(lambda x: x.reshape(x.shape[0] * 2, -1).softmax(-1)),
+    "dynamic_scale": _dynamic(lambda x: x * x.shape[0]),
+}
+"""Every case by name."""
