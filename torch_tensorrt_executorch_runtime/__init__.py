@@ -28,6 +28,7 @@ from torch_tensorrt_executorch_runtime._errors import (
 from torch_tensorrt_executorch_runtime._info import delegate_info
 from torch_tensorrt_executorch_runtime._options import get_option, set_option
 from torch_tensorrt_executorch_runtime._paths import cmake_prefix_path, include_path, library_path
+from torch_tensorrt_executorch_runtime._stats import EngineStats, stats
 from torch_tensorrt_executorch_runtime._streams import caller_stream
 from torch_tensorrt_executorch_runtime._version import __version__
 
@@ -38,6 +39,7 @@ __all__ = [
     "BlobError",
     "DelegateCompatibilityError",
     "DelegateError",
+    "EngineStats",
     "ExportError",
     "NotRegisteredError",
     "OptionError",
@@ -55,6 +57,7 @@ __all__ = [
     "inspect",
     "library_path",
     "set_option",
+    "stats",
 ]
 
 _LAZY = ("export", "inspect")  # imported when first used: `export` brings torch

@@ -9,6 +9,7 @@
 
 #include "blob/in_quotes.h"
 #include "engine/kernel_cache.h"
+#include "engine/stats_report.h"
 #include "log/log.h"
 #include "tensorrt/library_search.h"
 
@@ -26,6 +27,7 @@ constexpr std::string_view kScratch = "use_shared_activation_scratch";
 constexpr std::string_view kSharedEngines = "use_shared_engines";
 constexpr std::string_view kLibrary = "tensorrt_library";
 constexpr std::string_view kCacheFolder = "runtime_cache_folder";
+constexpr std::string_view kStats = "stats.";
 
 std::string_view text_of(const Text& text) { return {text.data(), strnlen(text.data(), text.size())}; }
 std::string_view key_of(const BackendOption& option) {
@@ -226,6 +228,19 @@ bool get_process_option(BackendOption& option) {
   return true;
 }
 
+/// Numbers of the process may not fit in an `int`, the only integer that an option can be.
+bool get_stat(BackendOption& option) {
+  const std::string_view key = key_of(option);
+  if (key.substr(0, kStats.size()) != kStats) {
+    return false;
+  }
+  const auto total = total_of(key.substr(kStats.size()));
+  if (total.has_value()) {
+    option.value = text_value(std::to_string(*total));
+  }
+  return total.has_value();
+}
+
 }  // namespace
 
 Result<LoadOptions> read_load_options(runtime::ArrayRef<CompileSpec> compile_specs,
@@ -253,7 +268,7 @@ Error set_process_options(runtime::Span<BackendOption> options) {
 
 Error get_process_options(runtime::Span<BackendOption> options) {
   for (BackendOption& option : options) {
-    if (!get_process_option(option)) {
+    if (!get_process_option(option) && !get_stat(option)) {
       return check_process_option(option);
     }
   }

@@ -44,7 +44,8 @@ Result<LoadOptions> read_load_options(runtime::ArrayRef<runtime::CompileSpec> co
 /// for the default).
 Error set_process_options(runtime::Span<runtime::BackendOption> options);
 
-/// Fills in the values of process options by their keys.
+/// Fills in the values of process options by their keys. `stats.<name>` gives a total of
+/// engine/stats_report.h as a string of decimal digits.
 Error get_process_options(runtime::Span<runtime::BackendOption> options);
 
 }  // namespace executorch::backends::tensorrt

@@ -37,6 +37,12 @@ TENSORRT_EXECUTORCH_EXPORT void tensorrt_executorch_describe(void (*visit)(void*
                                                                            const char* value),
                                                              void* context);
 
+/// Tells what every loaded engine did, engine by engine in the order of loading: `label`, `device`, the
+/// counters and bytes of engine/stats_report.h, and `fallback: <reason>` with its count. Values are decimal
+/// numbers but for `label`.
+TENSORRT_EXECUTORCH_EXPORT void tensorrt_executorch_visit_stats(
+    void (*visit)(void* context, size_t engine, const char* key, const char* value), void* context);
+
 /// The caller's stream of this thread. `stream` is a `cudaStream_t`; null is a stream like any other.
 /// `set` and `clear` replace the whole state and are used in pairs by scope guards, which save and restore
 /// it.

@@ -1,32 +1,19 @@
-// Registers the backend and the device allocator when the library is loaded, and answers about it.
+// Registers the backend and the device allocator when the library is loaded.
 
-#include <dlfcn.h>
+#include "executorch/registration.h"
 
-#include <string>
-
-#include "cuda/device_info.h"
 #include "executorch/backend.h"
-#include "executorch/c_api.h"
-#include "executorch/device_allocator.h"
 #include "log/log.h"
-#include "tensorrt/library_search.h"
 
 namespace executorch::backends::tensorrt {
 
 namespace {
 
-constexpr const char* kBackendName = "TensorRTBackend";  // it stands in existing files
-
-struct Registration {
-  AllocatorState allocator;
-  Error error;
-};
-
 // The backend is never destroyed: ExecuTorch keeps the pointer, and programs may be freed while the process
 // ends.
 Registration register_all() {
-  const Error error = runtime::register_backend({kBackendName, new TensorRTBackend});
-  if (error != Error::Ok) {
+  const runtime::Error error = runtime::register_backend({kBackendName, new TensorRTBackend});
+  if (error != runtime::Error::Ok) {
     DELEGATE_LOG(
         Error,
         "%s could not be registered: another library has this name already, or ExecuTorch's table is full.",
@@ -36,102 +23,13 @@ Registration register_all() {
   return {register_device_allocator_if_none(), error};
 }
 
+[[maybe_unused]] const Registration& registered_at_load = registration();
+
+}  // namespace
+
 const Registration& registration() {
   static const auto* const done = new Registration(register_all());
   return *done;
 }
 
-[[maybe_unused]] const Registration& registered_at_load = registration();
-
-struct Visitor {
-  void (*visit)(void* context, const char* key, const char* value);
-  void* context;
-  void operator()(const std::string& key, const std::string& value) const {
-    visit(context, key.c_str(), value.c_str());
-  }
-};
-
-std::string version_text(int version) {
-  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
-}
-
-void describe_cuda(const Visitor& tell) {
-  int runtime_version = 0;
-  int driver_version = 0;
-  if (cudaRuntimeGetVersion(&runtime_version) == cudaSuccess) {
-    tell("cuda.runtime", version_text(runtime_version));
-  }
-  if (cudaDriverGetVersion(&driver_version) == cudaSuccess && driver_version != 0) {
-    tell("cuda.driver", version_text(driver_version));
-  }
-  int count = 0;
-  const cudaError_t status = cudaGetDeviceCount(&count);
-  if (status != cudaSuccess) {
-    cudaGetLastError();
-    tell("cuda.error", cudaGetErrorString(status));
-    count = 0;
-  }
-  tell("cuda.devices", std::to_string(count));
-  for (int device = 0; device < count; ++device) {
-    auto info = device_info(device);
-    if (info.ok()) {
-      const std::string prefix = "device." + std::to_string(device);
-      tell(prefix + ".name", info->name);
-      tell(prefix + ".compute_capability", info->compute_capability);
-      tell(prefix + ".memory_bytes", std::to_string(info->memory_bytes));
-    }
-  }
-}
-
-void describe_tensorrt(const Visitor& tell) {
-  constexpr std::pair<LibraryFlavor, const char*> kFlavors[] = {{LibraryFlavor::kRTX, "rtx"},
-                                                                {LibraryFlavor::kFull, "full"},
-                                                                {LibraryFlavor::kLean, "lean"},
-                                                                {LibraryFlavor::kDispatch, "dispatch"}};
-  for (const auto& [flavor, name] : kFlavors) {
-    const std::string prefix = std::string("tensorrt.") + name;
-    std::string why;
-    if (const Library* library = find_flavor(flavor, why)) {
-      tell(prefix + ".path", library->path());
-      tell(prefix + ".version", library->version().text());
-    } else {
-      tell(prefix + ".error", why);
-    }
-  }
-}
-
-}  // namespace
-
 }  // namespace executorch::backends::tensorrt
-
-using namespace executorch::backends::tensorrt;
-
-extern "C" {
-
-const char* tensorrt_executorch_version() { return TENSORRT_EXECUTORCH_VERSION; }
-
-int tensorrt_executorch_registration_error() { return static_cast<int>(registration().error); }
-
-const char* tensorrt_executorch_backend_owner() {
-  const auto* backend = executorch::runtime::get_backend_class(kBackendName);
-  Dl_info info{};
-  // The vtable of the object lies in the library that defined its class.
-  const bool known = backend != nullptr && dladdr(*reinterpret_cast<void* const*>(backend), &info) != 0;
-  thread_local std::string owner;
-  owner = known ? info.dli_fname : "";
-  return owner.c_str();
-}
-
-bool tensorrt_executorch_owns_device_allocator() { return registration().allocator.is_ours; }
-
-const char* tensorrt_executorch_device_allocator_reason() { return registration().allocator.reason.c_str(); }
-
-void tensorrt_executorch_add_search_folder(const char* folder) { add_search_folder(folder); }
-
-void tensorrt_executorch_describe(void (*visit)(void*, const char*, const char*), void* context) {
-  const Visitor tell{visit, context};
-  describe_cuda(tell);
-  describe_tensorrt(tell);
-}
-
-}  // extern "C"

@@ -120,6 +120,20 @@ Facts describe() {
   return facts;
 }
 
+/// One list of facts for each loaded engine.
+std::vector<Facts> stats() {
+  std::vector<Facts> engines;
+  py::gil_scoped_release release;  // an engine in the middle of a call is waited for
+  tensorrt_executorch_visit_stats(
+      [](void* context, size_t engine, const char* key, const char* value) {
+        auto& all = *static_cast<std::vector<Facts>*>(context);
+        all.resize(std::max(all.size(), engine + 1));
+        all[engine].emplace_back(key, value);
+      },
+      &engines);
+  return engines;
+}
+
 std::optional<uintptr_t> get_caller_stream() {
   void* stream = nullptr;
   if (!tensorrt_executorch_get_caller_stream(&stream)) {
@@ -150,6 +164,7 @@ PYBIND11_MODULE(_native, module) {
   module.def("device_allocator_reason", &tensorrt_executorch_device_allocator_reason);
   module.def("add_search_folder", &tensorrt_executorch_add_search_folder, py::arg("folder"));
   module.def("describe", &tensorrt::describe);
+  module.def("stats", &tensorrt::stats);
   module.def("set_option", &tensorrt::set_option, py::arg("name"), py::arg("value"));
   module.def("get_option", &tensorrt::get_option, py::arg("name"));
   module.def("get_caller_stream", &tensorrt::get_caller_stream);

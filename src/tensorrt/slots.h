@@ -40,7 +40,6 @@ inline constexpr int kUsed[] = {2, 3, 8, 10};
 
 namespace engine {
 inline constexpr Slot<int32_t()> kLayerCount{3};
-inline constexpr Slot<void*(abi::AllocationStrategy)> kCreateContext{5};
 inline constexpr Slot<int32_t()> kProfileCount{8};
 inline constexpr Slot<abi::Dims(const char* tensor)> kShape{15};
 inline constexpr Slot<abi::DataType(const char* tensor)> kDataType{16};
@@ -61,7 +60,7 @@ inline constexpr Slot<void*(void* runtime_config)> kCreateContextWithConfig{47};
 inline constexpr Slot<void*()> kCreateRuntimeConfig{48};
 inline constexpr Slot<int64_t(abi::EngineStat)> kStat{49};
 inline constexpr Slot<const char*(const char* output)> kAliasedInput{50};
-inline constexpr int kUsed[] = {2,  3,  5,  8,  15, 16, 17, 18, 19, 25, 26, 27,
+inline constexpr int kUsed[] = {2,  3,  8,  15, 16, 17, 18, 19, 25, 26, 27,
                                 29, 32, 38, 40, 41, 42, 44, 47, 48, 49, 50};
 }  // namespace engine
 
