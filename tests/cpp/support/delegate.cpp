@@ -4,6 +4,7 @@
 #include <executorch/runtime/core/evalue.h>
 
 #include <algorithm>
+#include <memory>
 
 namespace executorch::backends::tensorrt::testing {
 
@@ -46,11 +47,14 @@ BackendOption text_option(const char* key, const std::string& value) {
 BackendInterface* backend() { return executorch::runtime::get_backend_class("TensorRTBackend"); }
 
 Result<Delegate> Delegate::load(const std::vector<uint8_t>& blob, const LoadRequest& request) {
-  // A copy that is gone afterwards, as ExecuTorch may unmap the segment once the delegate has freed it.
-  auto* bytes = new std::vector<uint8_t>(blob);
+  // A copy that is gone once the delegate has freed it, as ExecuTorch may then unmap the segment.
+  auto bytes = std::make_unique<std::vector<uint8_t>>(blob);
   FreeableBuffer buffer(
       bytes->data(), bytes->size(),
-      [](void* context, void*, size_t) { delete static_cast<std::vector<uint8_t>*>(context); }, bytes);
+      [](void* context, void*, size_t) {
+        static_cast<std::unique_ptr<std::vector<uint8_t>>*>(context)->reset();
+      },
+      &bytes);
   executorch::extension::MallocMemoryAllocator allocator;
   executorch::runtime::BackendInitContext context(&allocator, nullptr, request.method, nullptr,
                                                   {request.options.data(), request.options.size()});

@@ -4,6 +4,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <vector>
+
 #include "fake_cudart.h"
 #include "library_facts.h"
 #include "objects.h"
@@ -40,7 +42,14 @@ EXPORT void* createInferRuntime_INTERNAL(void* logger, int32_t) {
   if (!facts().is_rtx && !has_driver()) {
     return kNoDriver;
   }
-  return new Runtime(static_cast<abi::LoggerInterface*>(logger));
+  auto* runtime = new Runtime(static_cast<abi::LoggerInterface*>(logger));
+  // Nobody can destroy an object whose destructor may be elsewhere: it is left alone, and here still
+  // reachable.
+  static auto* const abandoned = new std::vector<Runtime*>;
+  if (facts().moved_slots) {
+    abandoned->push_back(runtime);
+  }
+  return runtime;
 }
 
 EXPORT void* getLogger() { return nullptr; }
