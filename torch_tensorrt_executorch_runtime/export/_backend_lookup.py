@@ -2,8 +2,8 @@
 
 ExecuTorch looks a backend up by class name among the direct subclasses of ``BackendDetails``; depending on the entry
 point the first or the last of that name wins. ``torch_tensorrt.executorch`` has a class of the same name, because
-both write programs for the same delegate. Its ``preprocess`` is therefore given a guard that hands partitions of our
-partitioner to our class, and leaves all others to it.
+both write programs for the same delegate. Its functions are therefore given guards that hand the partitions of
+our partitioner to our class, and leave all others to it.
 """
 
 from __future__ import annotations
@@ -22,31 +22,63 @@ from torch_tensorrt_executorch_runtime.export.preprocess import TensorRTBackend
 
 __all__ = ["prefer_own_backend", "restore_other_backend"]
 
-_Preprocess = Callable[[ExportedProgram, list[CompileSpec]], PreprocessResult]
 _LOCK = threading.Lock()
-_GUARDED: dict[type, Any] = {}
+_ORIGINALS: dict[type, dict[str, Any]] = {}
 
 
 def prefer_own_backend() -> None:
     """Guard every other class of our backend's name. Doing it again changes nothing."""
     with _LOCK:
         for cls in BackendDetails.__subclasses__():
-            if cls.__name__ == BACKEND_ID and cls is not TensorRTBackend and cls not in _GUARDED:
-                _GUARDED[cls] = cls.__dict__["preprocess"]
-                cls.preprocess = staticmethod(_guard(cls.preprocess))
+            if cls.__name__ == BACKEND_ID and cls is not TensorRTBackend and cls not in _ORIGINALS:
+                guards = _guards(cls)
+                _ORIGINALS[cls] = {name: cls.__dict__.get(name) for name in guards}
+                for name, guard in guards.items():
+                    setattr(cls, name, staticmethod(guard))
 
 
 def restore_other_backend() -> None:
     """Take back what :func:`prefer_own_backend` did."""
     with _LOCK:
-        while _GUARDED:
-            cls, original = _GUARDED.popitem()
-            cls.preprocess = original  # type: ignore[attr-defined]
+        while _ORIGINALS:
+            cls, originals = _ORIGINALS.popitem()
+            for name, original in originals.items():
+                if original is None:
+                    delattr(cls, name)
+                else:
+                    setattr(cls, name, original)
 
 
-def _guard(other: _Preprocess) -> _Preprocess:
+def _guards(cls: type[BackendDetails]) -> dict[str, Callable[..., Any]]:
+    other = {
+        name: getattr(cls, name)
+        for name in ("preprocess", "preprocess_multimethod", "copy_exported_program_for_preprocess")
+    }
+
     def preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec]) -> PreprocessResult:
-        ours = any(RANGES_META in node.meta for node in edge_program.graph.nodes)
-        return (TensorRTBackend.preprocess if ours else other)(edge_program, compile_specs)
+        chosen = TensorRTBackend.preprocess if _is_ours(edge_program) else other["preprocess"]
+        return chosen(edge_program, compile_specs)
 
-    return preprocess
+    def preprocess_multimethod(
+        edge_programs: dict[str, list[ExportedProgram]], compile_specs: dict[str, list[list[CompileSpec]]]
+    ) -> dict[str, list[PreprocessResult]]:
+        ours = all(_is_ours(program) for programs in edge_programs.values() for program in programs)
+        chosen = TensorRTBackend.preprocess_multimethod if ours else other["preprocess_multimethod"]
+        return chosen(edge_programs, compile_specs)
+
+    def copy_exported_program_for_preprocess(
+        edge_program: ExportedProgram, compile_specs: list[CompileSpec]
+    ) -> ExportedProgram:
+        if _is_ours(edge_program):
+            return TensorRTBackend.copy_exported_program_for_preprocess(edge_program, compile_specs)
+        copied: ExportedProgram = other["copy_exported_program_for_preprocess"](edge_program, compile_specs)
+        return copied
+
+    return {
+        function.__name__: function
+        for function in (preprocess, preprocess_multimethod, copy_exported_program_for_preprocess)
+    }
+
+
+def _is_ours(program: ExportedProgram) -> bool:
+    return any(RANGES_META in node.meta for node in program.graph.nodes)

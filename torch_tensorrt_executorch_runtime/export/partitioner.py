@@ -28,7 +28,6 @@ from torch_tensorrt_executorch_runtime.export._options import (
 )
 from torch_tensorrt_executorch_runtime.export._partitions import propose_engine_calls, propose_partitions
 from torch_tensorrt_executorch_runtime.export._profiles import RANGES_META
-from torch_tensorrt_executorch_runtime.export._settings import use_settings
 from torch_tensorrt_executorch_runtime.export._torch_tensorrt import load_torch_tensorrt
 from torch_tensorrt_executorch_runtime.export.report import OutsideOperator, outside_operators
 
@@ -92,6 +91,7 @@ class TensorRTPartitioner(Partitioner):  # type: ignore[misc]
         self._decomposed: frozenset[Any] = frozenset()
         self._ranges: dict[Any, Any] = {}
         self._whole: set[Any] = set()
+        self._table: frozenset[Any] | None = None
 
     def decompose(self, operators: Iterable[Any]) -> None:
         """Let ExecuTorch decompose these operators although TensorRT takes them whole.
@@ -179,18 +179,29 @@ class TensorRTPartitioner(Partitioner):  # type: ignore[misc]
 
     def _whole_operators(self, program: ExportedProgram) -> set[torch._ops.OpOverload]:
         load_torch_tensorrt()
-        use_settings(use_fp32_acc=self.options.use_fp32_acc, decompose_attention=self.options.decompose_attention)
-        table = _default_decompositions()
-        support = NodeSupport(program, torch_executed_ops=self._excluded)
-        nested = set(_nested_targets(program.graph_module))
-        taken: set[torch._ops.OpOverload] = set()
-        refused: set[Any] = nested | self._decomposed
-        for node in program.graph.nodes:
-            if node.op != "call_function" or node.target not in table or not _can_be_kept(node):
-                continue
-            (taken if support.is_node_supported({}, node) else refused).add(node.target)
-        self._whole |= taken - refused
-        return taken - refused
+        table = self._decomposable()
+        candidates = [node for node in program.graph.nodes if node.target in table and _can_be_kept(node)]
+        if not candidates:
+            return set()
+        support = NodeSupport(
+            program,
+            torch_executed_ops=self._excluded,
+            use_fp32_acc=self.options.use_fp32_acc,
+            decompose_attention=self.options.decompose_attention,
+        )
+        refused = {node.target for node in candidates if not support.is_node_supported({}, node)}
+        refused |= self._decomposed
+        refused.update(_nested_targets(program.graph_module))
+        whole = {node.target for node in candidates} - refused
+        self._whole |= whole
+        return whole
+
+    def _decomposable(self) -> frozenset[Any]:
+        # ExecuTorch asks several times per export, and the table takes a third of a second to make.
+        if self._table is None:
+            program = importlib.import_module("executorch.exir.program._program")
+            self._table = frozenset(program._default_decomposition_table())
+        return self._table
 
     def _left_whole(self, outside: Sequence[tuple[torch.fx.Node, str]]) -> frozenset[Any]:
         return frozenset({plain_overload(node.target) for node, _ in outside} & self._whole)
@@ -204,12 +215,6 @@ def _check_names(options: dict[str, Any]) -> None:
             "torch_executed_ops, min_block_size, weight_streaming_budget_per_engine, use_cuda_graphs, "
             f"{', '.join(BuildOptions.names())}."
         )
-
-
-def _default_decompositions() -> dict[Any, Any]:
-    program = importlib.import_module("executorch.exir.program._program")
-    table: dict[Any, Any] = program._default_decomposition_table()
-    return table
 
 
 def _can_be_kept(node: torch.fx.Node) -> bool:

@@ -37,13 +37,8 @@ FULL = BlobMetadata(
 
 def rebuilt(blob: bytes, *, text: bytes | None = None, **header: int) -> bytes:
     """Return the blob with some header fields or its JSON replaced."""
-    fields = dict(
-        zip(
-            ("magic", "offset", "size", "engine_offset", "engine_size", "rest"),
-            struct.unpack("<4sIIIQ8s", blob[:32]),
-            strict=True,
-        )
-    )
+    names = ("magic", "offset", "size", "engine_offset", "engine_size", "rest")
+    fields = dict(zip(names, struct.unpack("<4sIIIQ8s", blob[:32]), strict=True))
     old = blob[32 : 32 + fields["size"]]
     engine = blob[fields["engine_offset"] :]
     text = old if text is None else text
