@@ -37,3 +37,21 @@ def test_every_call_gives_what_eager_gives(name: str, tmp_path: Path) -> None:
             assert (got.dtype, got.shape) == (want.dtype, want.shape)
             tolerance = TOLERANCE.get(want.dtype, 0)
             torch.testing.assert_close(got, want, rtol=tolerance, atol=tolerance)
+
+
+def test_a_module_on_the_gpu_is_exported_like_one_on_the_cpu(tmp_path: Path) -> None:
+    from torch_tensorrt_executorch_runtime.export import save
+
+    from .programs import load
+
+    corner = CORNERS["pool_without_indices"]
+    module = corner.make().cuda()
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+
+    save(module, tmp_path / "model.pte", arg_inputs=tuple(x.cuda() for x in corner.inputs))
+
+    assert all(value.is_cuda and torch.equal(value, before[name]) for name, value in module.state_dict().items())
+    (actual,) = load(tmp_path / "model.pte").execute(list(corner.inputs))
+    with torch.no_grad():
+        expected = module.cpu()(*corner.inputs)
+    torch.testing.assert_close(actual, expected, rtol=2e-3, atol=2e-3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -113,10 +114,17 @@ def _lower_once(
         transform_passes=_passes(options.get("transform_passes"), methods),
         partitioner={name: [own[name], *extra[name]] for name in programs},
         constant_methods=dict(constant_methods) if constant_methods else None,
-        # Engines and operators that later partitioners take are not part of the core operator set.
-        compile_config=options.get("compile_config") or EdgeCompileConfig(_check_ir_validity=False),
+        compile_config=_compile_config(options.get("compile_config")),
         generate_etrecord=bool(options.get("generate_etrecord", False)),
     )
+
+
+def _compile_config(given: EdgeCompileConfig | None) -> EdgeCompileConfig:
+    if given is None:
+        # Engine calls and operators that later partitioners take are not part of the core operator set.
+        return EdgeCompileConfig(_check_ir_validity=False)
+    # ExecuTorch writes into it.
+    return copy.deepcopy(given)
 
 
 def _check_environment(options: Mapping[str, Any]) -> None:
