@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.export import Dim, ExportedProgram
+from torch.export import ExportedProgram
 from torch.export.passes import move_to_device_pass
-from torch.utils import _pytree as pytree
 
 from torch_tensorrt_executorch_runtime._errors import ExportError, UnsupportedSourceError
+from torch_tensorrt_executorch_runtime.export._examples import Example
 from torch_tensorrt_executorch_runtime.export._operator_support import is_engine_call
 from torch_tensorrt_executorch_runtime.export._profiles import size_range
 
@@ -70,7 +69,7 @@ def methods_of(
     """
     if inputs is not None and arg_inputs is not None:
         raise ValueError("inputs and arg_inputs are two names of one argument. Pass one of them.")
-    example = _Example(inputs if inputs is not None else arg_inputs, kwarg_inputs, dynamic_shapes)
+    example = Example(inputs if inputs is not None else arg_inputs, kwarg_inputs, dynamic_shapes)
     source = _unwrap(source)
     if isinstance(source, Mapping):
         programs = _mapping(source, example, retrace)
@@ -84,46 +83,6 @@ def methods_of(
     return {name: _method(program, name) for name, program in programs.items()}
 
 
-@dataclass(frozen=True)
-class _Example:
-    """The example inputs as the caller gave them; ``torch_tensorrt.Input`` stands for a range of shapes."""
-
-    arguments: Sequence[Any] | None
-    keywords: Mapping[str, Any] | None
-    dynamic_shapes: Any
-
-    @property
-    def is_empty(self) -> bool:
-        return self.arguments is None and not self.keywords
-
-    def tensors(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        # torch.export takes one tensor that is given twice for one input, and reads only one of the two later.
-        seen: set[int] = set()
-
-        def own(leaf: Any) -> Any:
-            tensor = _example_tensor(leaf)
-            if not isinstance(tensor, torch.Tensor) or id(tensor) not in seen:
-                seen.add(id(tensor))
-                return tensor
-            return tensor.clone()
-
-        return pytree.tree_map(own, tuple(self.arguments or ())), pytree.tree_map(own, dict(self.keywords or {}))
-
-    def shapes(self, module: torch.nn.Module) -> Any:
-        """Return ``dynamic_shapes`` for ``torch.export``, read from the ``Input`` objects when none were given."""
-        leaves = pytree.tree_leaves((self.arguments or (), self.keywords or {}))
-        if self.dynamic_shapes is not None or not any(_is_dynamic(leaf) for leaf in leaves):
-            return self.dynamic_shapes
-        if not all(_is_input(leaf) for leaf in leaves):
-            raise ValueError(
-                "Tensors and torch_tensorrt.Input objects with a range of shapes are mixed. Pass dynamic_shapes=, or "
-                "Input objects only."
-            )
-        bound = inspect.signature(module.forward).bind(*(self.arguments or ()), **(self.keywords or {}))
-        counter: Iterator[int] = iter(range(len(leaves)))
-        return pytree.tree_map(lambda leaf: _input_dims(leaf, next(counter)), dict(bound.arguments))
-
-
 def _unwrap(source: Any) -> Any:
     """Return the module inside the wrapper that Torch-TensorRT puts around it for CUDA graphs."""
     if type(source).__name__ == "CudaGraphsTorchTensorRTModule":
@@ -131,7 +90,7 @@ def _unwrap(source: Any) -> Any:
     return source
 
 
-def _mapping(source: Mapping[Any, Any], example: _Example, retrace: bool | None) -> dict[str, ExportedProgram]:
+def _mapping(source: Mapping[Any, Any], example: Example, retrace: bool | None) -> dict[str, ExportedProgram]:
     if not source:
         raise ValueError("The dict of methods is empty. Give at least one method name with its ExportedProgram.")
     if not example.is_empty or example.dynamic_shapes is not None or retrace:
@@ -154,7 +113,7 @@ def _mapping(source: Mapping[Any, Any], example: _Example, retrace: bool | None)
     return dict(source)
 
 
-def _check_program_options(example: _Example, retrace: bool | None) -> None:
+def _check_program_options(example: Example, retrace: bool | None) -> None:
     if example.dynamic_shapes is not None or retrace:
         raise ValueError(
             "dynamic_shapes and retrace=True do not go with an ExportedProgram: it is exported already. "
@@ -164,7 +123,7 @@ def _check_program_options(example: _Example, retrace: bool | None) -> None:
         _LOGGER.warning("The example inputs are not used: the ExportedProgram has its own.")
 
 
-def _module(module: torch.nn.Module, example: _Example, *, retrace: bool, use_legacy_exporter: bool | None) -> Method:
+def _module(module: torch.nn.Module, example: Example, *, retrace: bool, use_legacy_exporter: bool | None) -> Method:
     if isinstance(module, torch.jit.ScriptModule):
         raise UnsupportedSourceError(f"The source is a TorchScript module. {_WHAT_IS_SUPPORTED}")
     if hasattr(module, "_orig_mod"):
@@ -182,7 +141,7 @@ def _module(module: torch.nn.Module, example: _Example, *, retrace: bool, use_le
     return _method(_export(module, example), "forward")
 
 
-def _compiled(module: torch.nn.Module, example: _Example, *, retrace: bool, use_legacy_exporter: bool | None) -> Method:
+def _compiled(module: torch.nn.Module, example: Example, *, retrace: bool, use_legacy_exporter: bool | None) -> Method:
     compiled = importlib.import_module("torch_tensorrt_executorch_runtime.export._compiled_module")
     arguments, keywords = example.tensors()
     program, engines = compiled.export_compiled(
@@ -196,7 +155,7 @@ def _compiled(module: torch.nn.Module, example: _Example, *, retrace: bool, use_
     return Method(_weights_on_cpu(program), engines)
 
 
-def _export(module: torch.nn.Module, example: _Example) -> ExportedProgram:
+def _export(module: torch.nn.Module, example: Example) -> ExportedProgram:
     arguments, keywords = example.tensors()
     dynamic_shapes = example.shapes(module)
     try:
@@ -266,31 +225,3 @@ def _weights(program: ExportedProgram) -> list[torch.Tensor]:
 
 def _is_tensor(value: Any) -> bool:
     return isinstance(value, torch.Tensor)
-
-
-def _is_input(leaf: Any) -> bool:
-    return type(leaf).__module__.startswith("torch_tensorrt") and type(leaf).__name__ == "Input"
-
-
-def _is_dynamic(leaf: Any) -> bool:
-    return _is_input(leaf) and leaf.shape_mode == type(leaf)._ShapeMode.DYNAMIC
-
-
-def _example_tensor(leaf: Any) -> Any:
-    if not _is_input(leaf):
-        return leaf
-    shape = leaf.shape["opt_shape"] if _is_dynamic(leaf) else tuple(leaf.shape)
-    dtype = leaf.dtype.to(torch.dtype, use_default=True)
-    return torch.ones(shape, dtype=dtype)
-
-
-def _input_dims(leaf: Any, number: int) -> Any:
-    if not _is_dynamic(leaf):
-        return None
-    low, high = leaf.shape["min_shape"], leaf.shape["max_shape"]
-    name = leaf.name or f"input{number}"
-    return {
-        axis: Dim(f"{name}_{axis}", min=low[axis], max=high[axis])
-        for axis in range(len(low))
-        if low[axis] != high[axis]
-    }
