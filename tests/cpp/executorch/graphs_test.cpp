@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "executorch/c_api.h"
@@ -79,6 +80,23 @@ TEST_F(Graphs, SeeAlternatingInputsShapesAndAddresses) {
     }
   }
   EXPECT_GT(launches(), 20);
+}
+
+TEST_F(Graphs, SeeOtherShapesInTheSameMemory) {
+  auto delegate = Delegate::load(add_one(), with_graphs());
+  ASSERT_TRUE(delegate.ok());
+  Memory<float> in(Memory<float>::Kind::kManaged, {1, 2, 3, 4});
+  Memory<float> out(Memory<float>::Kind::kManaged, {0, 0, 0, 0});
+  for (int call = 0; call < 12; ++call) {
+    const SizesType size = 1 + call % 4;
+    auto x = executorch::extension::make_tensor_ptr({size}, in.data());
+    auto y = executorch::extension::make_tensor_ptr({size}, out.data());
+    std::fill(out.data(), out.data() + 4, 0.f);
+    ASSERT_EQ(delegate->run({x.get(), y.get()}), Error::Ok);
+    std::vector<float> expected = {2, 3, 4, 5};
+    std::fill(expected.begin() + size, expected.end(), 0.f);
+    EXPECT_EQ(out.values(), expected) << "call " << call;
+  }
 }
 
 TEST_F(Graphs, FallBackToThePlainWayAndSayWhyOnce) {

@@ -2,6 +2,7 @@
 
 #include <executorch/extension/memory_allocator/malloc_memory_allocator.h>
 #include <executorch/runtime/core/evalue.h>
+#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <memory>
@@ -64,6 +65,7 @@ Result<Delegate> Delegate::load(const std::vector<uint8_t>& blob, const LoadRequ
   if (!handle.ok()) {
     return handle.error();
   }
+  EXPECT_EQ(bytes, nullptr) << "a loaded delegate keeps no second copy of its engine";
   return Delegate(*handle);
 }
 

@@ -84,7 +84,14 @@ struct Launch {
   std::map<std::string, Operand> tensors;  ///< with device addresses
   void* scratch;
   size_t scratch_bytes;
+  std::shared_ptr<void> queued;  ///< counts as queued until the stream has dropped it; null for captured work
 };
+
+/// Counts one piece of work in `queued` for as long as it or a copy of it lives.
+std::shared_ptr<void> count_in(const std::shared_ptr<std::atomic<int>>& queued) {
+  ++*queued;
+  return {nullptr, [queued](void*) { --*queued; }};
+}
 
 bool reach_all(Launch& launch) {
   for (auto& [name, tensor] : launch.tensors) {
@@ -270,6 +277,9 @@ Context::Context(Engine* owner, abi::AllocationStrategy wanted)
 }
 
 Context::~Context() {
+  if (*queued > 0) {
+    fake_cuda_violate("a TensorRT context is destroyed while its work is queued");
+  }
   if (strategy != abi::AllocationStrategy::kUserManaged) {
     cudaFree(scratch);
   }
@@ -407,8 +417,13 @@ bool Context::enqueue(cudaStream_t stream) {
   for (const TensorDescription& tensor : engine->description.tensors) {
     launch->tensors[tensor.name] = {tensor.dtype, shape_of(tensor.name.c_str()), addresses.at(tensor.name)};
   }
-  const cudaError_t error = fake_cuda_enqueue(stream, run_launch, launch.release(),
-                                              [](void* argument) { delete static_cast<Launch*>(argument); });
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  cudaError_t error = cudaStreamIsCapturing(stream, &capture);
+  if (error == cudaSuccess) {
+    launch->queued = capture == cudaStreamCaptureStatusNone ? count_in(queued) : nullptr;
+    error = fake_cuda_enqueue(stream, run_launch, launch.release(),
+                              [](void* argument) { delete static_cast<Launch*>(argument); });
+  }
   if (error != cudaSuccess) {
     report(*engine->runtime, std::string("Cuda Runtime (") + cudaGetErrorString(error) + ") in enqueue");
   }

@@ -113,6 +113,8 @@ struct Context : Object<Context> {
   std::map<std::string, void*> addresses;
   void* scratch = nullptr;
   int64_t scratch_bytes = 0;
+  /// Calls of enqueue whose work has not run yet; shared with that work.
+  std::shared_ptr<std::atomic<int>> queued = std::make_shared<std::atomic<int>>(0);
 
  private:
   bool ready() const;
