@@ -21,6 +21,7 @@ EXPORTED = {
     "tensorrt_executorch_registration_error",
     "tensorrt_executorch_set_caller_stream",
     "tensorrt_executorch_version",
+    "tensorrt_executorch_visit_stats",
 }
 
 

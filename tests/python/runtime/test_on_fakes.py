@@ -81,6 +81,20 @@ CASES = {
             with package.caller_stream(stream):
                 same(forward.execute((x,))[0], x + 1)
     """,
+    "counts_what_every_engine_did": """
+        assert package.stats() == []
+        forward = load("chain")
+        for _ in range(4):
+            forward.execute((x,))
+        engines = package.stats()
+        assert len(engines) == 3, engines
+        for engine in engines:
+            assert engine.calls == engine.plain_calls + engine.replayed_calls == 4, engine
+            assert engine.device == 0
+            assert "forward" in engine.label
+            assert engine.weights_bytes >= 64
+            assert engine.fallbacks == {}
+    """,
     "many_loads": "[same(load('add_one').execute((x,))[0], x + 1) for _ in range(20)]",
     "options_of_the_process": """
         for option in ("use_cuda_graphs", "use_shared_activation_scratch"):
