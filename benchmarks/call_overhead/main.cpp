@@ -1,10 +1,13 @@
-// call_overhead MODEL.pte ENGINE: microseconds per call of the bare engine and of the same engine through ExecuTorch.
+// call_overhead MODEL.pte ENGINE: microseconds per call of the bare engine and of the same engine through
+// ExecuTorch.
 //
-// MODEL.pte has one method "forward" whose tensors lie on the GPU (both copies at its boundary left out) and whose only
-// delegate holds ENGINE, the serialized engine alone. Prints JSON: medians in microseconds.
+// MODEL.pte has one method "forward" whose tensors lie on the GPU (both copies at its boundary left out) and
+// whose only delegate holds ENGINE, the serialized engine alone. Prints JSON: medians in microseconds. All
+// variants take turns in short blocks, so that a change of clocks or of the machine's load meets them alike.
 #include <executorch/extension/module/module.h>
 #include <executorch/extension/tensor/tensor.h>
 #include <executorch/runtime/backend/backend_options_map.h>
+#include <executorch/runtime/backend/interface.h>
 
 #include <algorithm>
 #include <chrono>
@@ -19,7 +22,6 @@
 
 #include "cuda/graph.h"
 #include "cuda/green_context.h"
-#include "cuda/pointer.h"
 #include "cuda/stream.h"
 #include "engine/data_type.h"
 #include "executorch/backends/tensorrt/caller_stream.h"
@@ -33,8 +35,9 @@ using executorch::runtime::EValue;
 
 namespace {
 
-constexpr int kWarmUp = 50;
-constexpr int kCalls = 2000;
+constexpr int kRounds = 60;
+constexpr int kWarmUp = 5;
+constexpr int kCallsPerRound = 50;
 
 void require(bool condition, const char* what) {
   if (!condition) {
@@ -43,18 +46,35 @@ void require(bool condition, const char* what) {
   }
 }
 
-double median_us(const std::function<void()>& call, int calls = kCalls) {
-  for (int i = 0; i < kWarmUp; ++i) {
-    call();
-  }
-  std::vector<double> times;
-  for (int i = 0; i < calls; ++i) {
-    const auto start = std::chrono::steady_clock::now();
-    call();
-    times.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count());
-  }
+using Clock = std::chrono::steady_clock;
+
+double microseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+}
+
+double median(std::vector<double> times) {
   std::nth_element(times.begin(), times.begin() + times.size() / 2, times.end());
   return times[times.size() / 2];
+}
+
+struct Variant {
+  std::string name;
+  std::function<void()> call;
+  std::vector<double> times;
+};
+
+void take_turns(std::vector<Variant>& variants) {
+  for (int round = 0; round < kRounds; ++round) {
+    for (Variant& variant : variants) {
+      for (int i = 0; i < kWarmUp + kCallsPerRound; ++i) {
+        const auto start = Clock::now();
+        variant.call();
+        if (i >= kWarmUp) {
+          variant.times.push_back(microseconds_since(start));
+        }
+      }
+    }
+  }
 }
 
 std::vector<uint8_t> file_bytes(const char* path) {
@@ -62,124 +82,195 @@ std::vector<uint8_t> file_bytes(const char* path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-size_t bytes_of(const Engine& engine, const char* name) {
+void* zeroed(size_t size_bytes) {
+  void* memory = nullptr;
+  require(cudaMalloc(&memory, size_bytes) == cudaSuccess && cudaMemset(memory, 0, size_bytes) == cudaSuccess,
+          "cudaMalloc");
+  return memory;
+}
+
+size_t largest_bytes(const Engine& engine, const char* name) {
   const abi::Dims shape = engine.shape(name);
-  size_t count = 1;
-  for (int i = 0; i < shape.nb_dims; ++i) count *= static_cast<size_t>(shape.d[i]);
-  return count * 8;
-}
-
-void bare_engine(const char* path, std::map<std::string, double>& times) {
-  auto library = find_library(Product::kTensorRTRTX);
-  require(library.ok(), "finding TensorRT");
-  auto runtime = Runtime::of(**library);
-  require(runtime.ok(), "creating a runtime");
-  const auto bytes = file_bytes(path);
-  std::string reason;
-  auto engine = (*runtime)->deserialize({bytes.data(), bytes.size()}, reason);
-  require(engine.ok(), "deserializing");
-  auto config = engine->create_runtime_config(**library);
-  require(config.ok(), "creating a config");
-  auto context = engine->create_context(*config);
-  require(context.ok(), "creating a context");
-  for (int32_t i = 0; i < engine->tensor_count(); ++i) {
-    void* memory = nullptr;
-    require(cudaMalloc(&memory, bytes_of(*engine, engine->tensor_name(i))) == cudaSuccess, "cudaMalloc");
-    require(cudaMemset(memory, 0, bytes_of(*engine, engine->tensor_name(i))) == cudaSuccess, "cudaMemset");
-    require(context->set_tensor_address(engine->tensor_name(i), memory), "binding");
+  size_t count = 8;  // bytes of the largest type
+  for (int i = 0; i < shape.nb_dims; ++i) {
+    count *= static_cast<size_t>(shape.d[i]);
   }
-  auto stream = Stream::create();
-  require(stream.ok(), "creating a stream");
-  times["bare_enqueue"] = median_us([&] {
-    context->enqueue(stream->view().get());
-    cudaStreamSynchronize(stream->view().get());
-  });
-  const char* why = "";
-  auto graph = Graph::capture(stream->view(), [&] { return context->enqueue(stream->view().get()); }, why);
-  require(graph.ok(), why);
-  times["bare_graph_launch"] = median_us([&] {
-    static_cast<void>(graph->launch(stream->view()));
-    cudaStreamSynchronize(stream->view().get());
-  });
+  return count;
 }
 
-struct DeviceInputs {
-  std::vector<TensorPtr> tensors;
-  std::vector<EValue> values;
+/// The engine with nothing around it: enqueue, or launch of a captured graph, and a wait for the stream.
+class BareEngine {
+ public:
+  static BareEngine load(const char* path) {
+    auto library = find_library(Product::kTensorRTRTX);
+    require(library.ok(), "finding TensorRT");
+    auto runtime = Runtime::of(**library);
+    require(runtime.ok(), "creating a runtime");
+    const auto bytes = file_bytes(path);
+    std::string reason;
+    auto engine = (*runtime)->deserialize({bytes.data(), bytes.size()}, reason);
+    require(engine.ok(), "deserializing");
+    auto config = engine->create_runtime_config(**library);
+    require(config.ok(), "creating a config");
+    auto context = engine->create_context(*config);
+    require(context.ok(), "creating a context");
+    for (int32_t i = 0; i < engine->tensor_count(); ++i) {
+      const char* name = engine->tensor_name(i);
+      require(context->set_tensor_address(name, zeroed(largest_bytes(*engine, name))), "binding");
+    }
+    auto stream = Stream::create();
+    require(stream.ok(), "creating a stream");
+    const char* why = "";
+    require(context->enqueue(stream->view().get()), "enqueueing");
+    auto graph = Graph::capture(stream->view(), [&] { return context->enqueue(stream->view().get()); }, why);
+    require(graph.ok(), why);
+    return {std::move(*engine), std::move(*config), std::move(*context), std::move(*stream),
+            std::move(*graph)};
+  }
+
+  void enqueue() {
+    context_.enqueue(stream_.view().get());
+    cudaStreamSynchronize(stream_.view().get());
+  }
+  void launch() {
+    static_cast<void>(graph_.launch(stream_.view()));
+    cudaStreamSynchronize(stream_.view().get());
+  }
+
+ private:
+  BareEngine(Engine engine, RuntimeConfig config, Context context, Stream stream, Graph graph)
+      : engine_(std::move(engine)),
+        config_(std::move(config)),
+        context_(std::move(context)),
+        stream_(std::move(stream)),
+        graph_(std::move(graph)) {}
+
+  Engine engine_;
+  RuntimeConfig config_;
+  Context context_;
+  Stream stream_;
+  Graph graph_;
 };
 
-DeviceInputs device_inputs(Module& module) {
-  auto meta = module.method_meta("forward");
-  require(meta.ok(), "reading the method");
-  DeviceInputs inputs;
-  for (size_t i = 0; i < meta->num_inputs(); ++i) {
-    auto info = meta->input_tensor_meta(i);
-    void* memory = nullptr;
-    require(cudaMalloc(&memory, info->nbytes()) == cudaSuccess && cudaMemset(memory, 0, info->nbytes()) == cudaSuccess, "cudaMalloc");
-    std::vector<executorch::aten::SizesType> sizes(info->sizes().begin(), info->sizes().end());
-    inputs.tensors.push_back(executorch::extension::from_blob(memory, sizes, info->scalar_type(),
-                                                              executorch::runtime::etensor::DeviceType::CUDA));
+/// The same engine as a program of ExecuTorch.
+class Program {
+ public:
+  Program(const char* path, bool graphs) : module_(path, Module::LoadMode::Mmap) {
+    executorch::runtime::BackendOptions<1> options;
+    require(options.set_option("use_cuda_graphs", graphs) == Error::Ok, "setting an option");
+    executorch::runtime::LoadBackendOptionsMap by_backend;
+    require(by_backend.set_options("TensorRTBackend", options.view()) == Error::Ok, "setting options");
+    const auto start = Clock::now();
+    require(module_.load(by_backend) == Error::Ok && module_.load_method("forward") == Error::Ok, "loading");
+    load_milliseconds_ = microseconds_since(start) / 1000;
+    auto meta = module_.method_meta("forward");
+    require(meta.ok(), "reading the method");
+    for (size_t i = 0; i < meta->num_inputs(); ++i) {
+      auto info = meta->input_tensor_meta(i);
+      std::vector<executorch::aten::SizesType> sizes(info->sizes().begin(), info->sizes().end());
+      inputs_.push_back(executorch::extension::from_blob(zeroed(info->nbytes()), sizes, info->scalar_type(),
+                                                         executorch::runtime::etensor::DeviceType::CUDA));
+    }
+    values_.assign(inputs_.begin(), inputs_.end());
   }
-  inputs.values.assign(inputs.tensors.begin(), inputs.tensors.end());
-  return inputs;
-}
 
-void delegate(const char* path, bool graphs, const std::string& name, std::map<std::string, double>& times) {
+  void call() { require(module_.execute("forward", values_).ok(), "executing"); }
+  double load_milliseconds() const { return load_milliseconds_; }
+
+ private:
+  Module module_;
+  double load_milliseconds_ = 0;
+  std::vector<TensorPtr> inputs_;
+  std::vector<EValue> values_;
+};
+
+void set_cache_folder(const char* folder) {
   executorch::runtime::BackendOptions<1> options;
-  require(options.set_option("use_cuda_graphs", graphs) == Error::Ok, "setting an option");
-  executorch::runtime::LoadBackendOptionsMap by_backend;
-  require(by_backend.set_options("TensorRTBackend", options.view()) == Error::Ok, "setting options");
-  Module module(path, Module::LoadMode::Mmap);
-  require(module.load(by_backend) == Error::Ok, "loading the program");
-  auto inputs = device_inputs(module);
-  const auto call = [&] { require(module.execute("forward", inputs.values).ok(), "executing"); };
-  times[name] = median_us(call);
-  auto stream = Stream::create();
-  const CallerStreamGuard guard(stream->view().get());
-  times[name + "_caller_stream"] = median_us([&] {
-    call();
-    cudaStreamSynchronize(stream->view().get());
-  });
+  require(options.set_option("runtime_cache_folder", folder) == Error::Ok, "setting an option");
+  require(executorch::runtime::set_option("TensorRTBackend", options.view()) == Error::Ok,
+          "setting an option");
 }
 
-void primitives(std::map<std::string, double>& times) {
+/// Loading without kept kernels, with an empty folder, and with what that load kept there.
+void load_times(const char* path, std::map<std::string, double>& results) {
+  set_cache_folder("off");
+  results["load_ms.without_cache"] = Program(path, false).load_milliseconds();
+  char folder[] = "/tmp/call_overhead.XXXXXX";
+  require(mkdtemp(folder) != nullptr, "making a folder");
+  set_cache_folder(folder);
+  results["load_ms.cold"] = Program(path, false).load_milliseconds();
+  results["load_ms.warm"] = Program(path, false).load_milliseconds();
+}
+
+void primitives(std::map<std::string, double>& results) {
   constexpr int kRepeats = 1000;
   const auto each = [&](const char* name, const std::function<void()>& work) {
-    times[name] = median_us([&] { for (int i = 0; i < kRepeats; ++i) work(); }, 50) / kRepeats;
+    std::vector<double> times;
+    for (int i = 0; i < 50; ++i) {
+      const auto start = Clock::now();
+      for (int j = 0; j < kRepeats; ++j) {
+        work();
+      }
+      times.push_back(microseconds_since(start) / kRepeats);
+    }
+    results[std::string("primitive_us.") + name] = median(std::move(times));
   };
-  void* device = nullptr;
-  void* pinned = nullptr;
+  void* device = zeroed(4096);
   std::vector<char> pageable(4096);
-  require(cudaMalloc(&device, 4096) == cudaSuccess && cudaMallocHost(&pinned, 4096) == cudaSuccess, "cudaMalloc");
   cudaPointerAttributes attributes{};
   each("pointer_attributes_device", [&] { cudaPointerGetAttributes(&attributes, device); });
-  each("pointer_attributes_pinned", [&] { cudaPointerGetAttributes(&attributes, pinned); });
   each("pointer_attributes_pageable", [&] { cudaPointerGetAttributes(&attributes, pageable.data()); });
-  int current = 0;
-  each("get_device", [&] { cudaGetDevice(&current); });
   auto stream = Stream::create();
-  cudaEvent_t event = nullptr;
-  cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
-  each("event_record", [&] { cudaEventRecord(event, stream->view().get()); });
-  each("stream_synchronize_idle", [&] { cudaStreamSynchronize(stream->view().get()); });
-  each("per_thread_synchronize_idle", [&] { cudaStreamSynchronize(cudaStreamPerThread); });
+  require(stream.ok(), "creating a stream");
+  each("stream_id", [&] { static_cast<void>(stream->view().id()); });
   each("green_context_of", [&] { green_context_of(stream->view()); });
+  each("synchronize_idle", [&] { cudaStreamSynchronize(stream->view().get()); });
+}
+
+void print(const std::map<std::string, double>& results) {
+  std::printf("{");
+  const char* separator = "";
+  for (const auto& [name, value] : results) {
+    std::printf("%s\"%s\": %.3f", separator, name.c_str(), value);
+    separator = ", ";
+  }
+  std::printf("}\n");
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   require(argc == 3, "usage: call_overhead MODEL.pte ENGINE;");
-  std::map<std::string, double> times;
-  primitives(times);
-  bare_engine(argv[2], times);
-  delegate(argv[1], false, "plain", times);
-  delegate(argv[1], true, "replay", times);
-  std::printf("{");
-  const char* separator = "";
-  for (const auto& [name, time] : times) {
-    std::printf("%s\"%s\": %.3f", separator, name.c_str(), time);
-    separator = ", ";
+  std::map<std::string, double> results;
+  primitives(results);
+  load_times(argv[1], results);
+  BareEngine bare = BareEngine::load(argv[2]);
+  Program plain(argv[1], false);
+  Program replay(argv[1], true);
+  auto stream = Stream::create();
+  require(stream.ok(), "creating a stream");
+  const auto on_stream = [&](Program& program, bool wait) {
+    const CallerStreamGuard guard(stream->view().get());
+    program.call();
+    if (wait) {
+      cudaStreamSynchronize(stream->view().get());
+    }
+  };
+  std::vector<Variant> variants = {
+      {"bare_enqueue", [&] { bare.enqueue(); }, {}},
+      {"plain", [&] { plain.call(); }, {}},
+      {"plain_caller_stream", [&] { on_stream(plain, true); }, {}},
+      {"bare_graph_launch", [&] { bare.launch(); }, {}},
+      {"replay", [&] { replay.call(); }, {}},
+      {"replay_caller_stream", [&] { on_stream(replay, true); }, {}},
+  };
+  take_turns(variants);
+  for (Variant& variant : variants) {
+    results["call_us." + variant.name] = median(std::move(variant.times));
   }
-  std::printf("}\n");
+  const double enqueue = results["call_us.bare_enqueue"];
+  const double launch = results["call_us.bare_graph_launch"];
+  results["ratio.call_vs_bare_enqueue"] = results["call_us.plain"] / enqueue;
+  results["ratio.replay_vs_bare_launch"] = results["call_us.replay"] / launch;
+  print(results);
 }
