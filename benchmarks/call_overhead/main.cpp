@@ -202,6 +202,45 @@ void load_times(const char* path, std::map<std::string, double>& results) {
   results["load_ms.warm"] = Program(path, false).load_milliseconds();
 }
 
+/// What the parts of a load take in TensorRT itself, with an empty cache and with the kernels that this
+/// filled it with.
+void cache_steps(const char* path, std::map<std::string, double>& results) {
+  auto library = find_library(Product::kTensorRTRTX);
+  require(library.ok(), "finding TensorRT");
+  auto runtime = Runtime::of(**library);
+  require(runtime.ok(), "creating a runtime");
+  const auto bytes = file_bytes(path);
+  std::vector<uint8_t> kernels;
+  for (const std::string state : {"cold", "warm"}) {
+    const auto timed = [&, start = Clock::now()](const char* step) mutable {
+      results["kernel_cache_ms." + state + "." + step] = microseconds_since(start) / 1000;
+      start = Clock::now();
+    };
+    std::string reason;
+    auto engine = (*runtime)->deserialize({bytes.data(), bytes.size()}, reason);
+    require(engine.ok(), "deserializing");
+    timed("deserialize_engine");
+    auto config = engine->create_runtime_config(**library);
+    require(config.ok(), "creating a config");
+    auto cache = config->create_cache();
+    require(cache.ok(), "creating a cache");
+    timed("create_cache");
+    if (!kernels.empty()) {
+      results["kernel_cache.accepted"] = cache->deserialize({kernels.data(), kernels.size()}) ? 1 : 0;
+      timed("deserialize_cache");
+    }
+    results["kernel_cache.set"] = config->set_cache(*cache) ? 1 : 0;
+    auto context = engine->create_context(*config);
+    require(context.ok(), "creating a context");
+    timed("create_context");
+    auto serialized = cache->serialize();
+    require(serialized.ok(), "serializing the cache");
+    kernels.assign(serialized->bytes().begin(), serialized->bytes().end());
+    timed("serialize_cache");
+    results["kernel_cache.bytes"] = static_cast<double>(kernels.size());
+  }
+}
+
 void primitives(std::map<std::string, double>& results) {
   constexpr int kRepeats = 1000;
   const auto each = [&](const char* name, const std::function<void()>& work) {
@@ -243,6 +282,7 @@ int main(int argc, char** argv) {
   require(argc == 3, "usage: call_overhead MODEL.pte ENGINE;");
   std::map<std::string, double> results;
   primitives(results);
+  cache_steps(argv[2], results);
   load_times(argv[1], results);
   BareEngine bare = BareEngine::load(argv[2]);
   Program plain(argv[1], false);
