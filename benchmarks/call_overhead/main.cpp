@@ -212,7 +212,7 @@ void cache_steps(const char* path, std::map<std::string, double>& results) {
   const auto bytes = file_bytes(path);
   std::vector<uint8_t> kernels;
   for (const std::string state : {"cold", "warm"}) {
-    const auto timed = [&, start = Clock::now()](const char* step) mutable {
+    auto timed = [&, start = Clock::now()](const char* step) mutable {
       results["kernel_cache_ms." + state + "." + step] = microseconds_since(start) / 1000;
       start = Clock::now();
     };
