@@ -43,6 +43,18 @@ TEST_F(Allocator, PlacesMemoryOnTheNamedGpuAndRestoresTheCurrentOne) {
   allocator_.deallocate(*block, 1);
 }
 
+TEST_F(Allocator, CopiesToPinnedMemoryAreThereOnReturn) {
+  auto block = allocator_.allocate(5, 0);
+  ASSERT_TRUE(block.ok());
+  void* pinned = nullptr;
+  ASSERT_EQ(cudaMallocHost(&pinned, 5), cudaSuccess);
+  EXPECT_EQ(allocator_.copy_host_to_device(*block, "abcde", 5, 0), Error::Ok);
+  EXPECT_EQ(allocator_.copy_device_to_host(pinned, *block, 5, 0), Error::Ok);
+  EXPECT_EQ(std::string(static_cast<char*>(pinned), 5), "abcde");
+  cudaFreeHost(pinned);
+  allocator_.deallocate(*block, 0);
+}
+
 // ExecuTorch tags some host tensors as device tensors.
 TEST_F(Allocator, CopiesHostMemoryThatClaimsToBeOnTheDevice) {
   std::string source = "host!";
