@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import fcntl
 import functools
 import importlib.metadata
 import json
@@ -54,7 +55,10 @@ _DISTRIBUTIONS = (
 
 
 class Recorder:
-    """Holds checks and free data of one run, and writes them to `path` after each one: a crash loses nothing."""
+    """Holds checks and free data of one run, and writes them to `path` after each one: a crash loses nothing.
+
+    Several processes may share a run: each writes what it measured into what the others have written.
+    """
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path
@@ -67,9 +71,7 @@ class Recorder:
         Several values under one name (of other types or sizes) keep the one that lies nearest to its limit.
         """
         entry = {"name": name, "value": value, "unit": unit, "limit": limit, "ok": value <= limit}
-        worst = self.checks.get(name)
-        if worst is None or (worst["ok"] and not entry["ok"]) or _share(entry) > _share(worst):
-            self.checks[name] = entry
+        self.checks[name] = _worse(self.checks.get(name), entry)
         self.write()
         return bool(entry["ok"])
 
@@ -105,9 +107,32 @@ class Recorder:
         if self.path is None:
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        part = self.path.with_suffix(".part")
-        part.write_text(json.dumps(self.document(), indent=1) + "\n")
-        part.replace(self.path)
+        with self.path.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self._take_over()
+            part = self.path.with_suffix(".part")
+            part.write_text(json.dumps(self.document(), indent=1) + "\n")
+            part.replace(self.path)
+
+    def _take_over(self) -> None:
+        """Add what other processes of this run have written."""
+        if self.path is None or not self.path.exists():
+            return
+        written = json.loads(self.path.read_text())
+        for entry in written["checks"]:
+            if entry["value"] is not None:
+                self.checks[entry["name"]] = _worse(self.checks.get(entry["name"]), entry)
+        for topic, values in written["data"].items():
+            self.data[topic] = {**values, **self.data.get(topic, {})}
+
+
+def _worse(known: dict[str, Any] | None, entry: dict[str, Any]) -> dict[str, Any]:
+    """Return of two entries of one check the one that says less good of it."""
+    if known is None:
+        return entry
+    if known["ok"] != entry["ok"] or not isinstance(entry["limit"], int | float):
+        return entry if known["ok"] else known
+    return entry if _share(entry) > _share(known) else known
 
 
 def _share(entry: Mapping[str, Any]) -> float:

@@ -44,9 +44,17 @@ export TTER_CPP_RUNNER="$work/cpp_runner/cpp_runner" TTER_SLOT_PROBE="$work/slot
 export TTER_TEST_KERNELS="$work/kernels/libtest_kernels.so"
 
 step "tests"
-# Tests import the installed package, not the sources beside them.
-PYTHONSAFEPATH=1 "$python" -m pytest tests/gpu -p no:cacheprovider -W default -ra --durations=10 ${TTER_PYTEST:-} 2>&1 | tee "$OUT/pytest.log"
-tests="${PIPESTATUS[0]}"
+# Tests import the installed package, not the sources beside them. Those that need the GPU for themselves come last.
+alone=tests/gpu/test_load_rounds.py
+run() { PYTHONSAFEPATH=1 "$python" -m pytest -p no:cacheprovider -W default -ra --durations=10 ${TTER_PYTEST:-} "$@" 2>&1 | tee -a "$OUT/pytest.log"; return "${PIPESTATUS[0]}"; }
+workers=""
+"$python" -c 'import xdist' 2>/dev/null && workers="-n $((jobs < 6 ? jobs : 6))"
+rm -f "$OUT/pytest.log"
+run tests/gpu --ignore "$alone" --ignore tests/gpu/every_tensor $workers
+together="$?"
+run "$alone"
+alone_status="$?"
+tests=$((together > alone_status ? together : alone_status))
 
 step "summary"
 "$python" tests/gpu/results.py "$TTER_RESULTS"
