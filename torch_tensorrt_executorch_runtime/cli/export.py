@@ -13,7 +13,7 @@ import typer
 from torch_tensorrt_executorch_runtime._errors import DelegateError, UnsupportedSourceError
 from torch_tensorrt_executorch_runtime.cli import _output
 
-__all__ = ["export"]
+__all__ = ["export", "load_source"]
 
 
 def export(
@@ -42,7 +42,7 @@ def export(
     ExportedProgram, a dict of method names to ExportedPrograms, or a module compiled by Torch-TensorRT; or a module
     with its example inputs, as (module, arg_inputs) or (module, arg_inputs, dynamic_shapes).
     """
-    model, options = _load_source(source)
+    model, options = load_source(source)
     given = {
         "compute_capabilities": compute_capability,
         "min_block_size": min_block_size,
@@ -61,7 +61,7 @@ def export(
         _output.console().print(str(report))
 
 
-def _load_source(source: str) -> tuple[Any, dict[str, Any]]:
+def load_source(source: str) -> tuple[Any, dict[str, Any]]:
     """Return the model and the keywords of ``save`` that come with it."""
     if source.endswith(".pt2"):
         return _load_pt2(Path(source)), {}

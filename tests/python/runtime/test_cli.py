@@ -12,6 +12,10 @@ import numpy
 import pytest
 
 from support.process import Result, command, run_code
+from torch_tensorrt_executorch_runtime import DelegateError
+from torch_tensorrt_executorch_runtime.cli._inputs import make_inputs
+from torch_tensorrt_executorch_runtime.cli.export import load_source
+from torch_tensorrt_executorch_runtime.inspect import MethodInfo, ValueInfo, inspect_program
 
 GOLDEN = Path(__file__).parent / "golden"
 # What depends on the machine, the time or the release of TensorRT.
@@ -141,21 +145,51 @@ def test_run_runs_given_and_random_inputs(programs: Path, tmp_path: Path) -> Non
     assert "10 calls of forward: median" in people.out
 
 
-def test_run_refuses_what_does_not_fit(programs: Path, tmp_path: Path) -> None:
-    plain = programs / "plain.pte"
+def test_run_refuses_an_unknown_method(programs: Path) -> None:
+    sentence = refused(command("run", programs / "plain.pte", "--method", "other"))
+    assert sentence.endswith("has no method 'other'. It has: forward.")
+
+
+REFUSED_INPUTS = {
+    "long.npy": r"long.npy has the shape \[3, 16\], but input 0 takes \[2, 16\]\.",
+    "half.npy": r"half.npy holds float16, but input 0 takes float32\.",
+    "text.npy": r"text.npy cannot be read as a \.npy file",
+    "none.npy": r"The input file .*none.npy does not exist\.",
+}
+
+
+@pytest.mark.parametrize("name", REFUSED_INPUTS)
+def test_inputs_that_do_not_fit_are_refused(programs: Path, tmp_path: Path, name: str) -> None:
     numpy.save(tmp_path / "long.npy", numpy.zeros((3, 16), numpy.float32))
     numpy.save(tmp_path / "half.npy", numpy.zeros((2, 16), numpy.float16))
     (tmp_path / "text.npy").write_text("hello")
-    cases = {
-        "has no method 'other'. It has: forward.": ["--method", "other"],
-        "has the shape [3, 16], but input 0 takes [2, 16].": ["--input", tmp_path / "long.npy"],
-        "holds float16, but input 0 takes float32.": ["--input", tmp_path / "half.npy"],
-        "cannot be read as a .npy file": ["--input", tmp_path / "text.npy"],
-        "does not exist": ["--input", tmp_path / "none.npy"],
-        "3 input files were given, but method 'forward' has 2 inputs": ["--input", "a", "--input", "b", "--input", "c"],
-    }
-    for text, arguments in cases.items():
-        assert text in refused(command("run", plain, *arguments)), text
+    (method,) = inspect_program(programs / "plain.pte").methods
+    with pytest.raises(DelegateError, match=REFUSED_INPUTS[name]):
+        make_inputs(method, [tmp_path / name], seed=0)
+
+
+def test_too_many_inputs_are_refused(programs: Path) -> None:
+    (method,) = inspect_program(programs / "plain.pte").methods
+    with pytest.raises(DelegateError, match="3 input files were given, but method 'forward' has 2 inputs"):
+        make_inputs(method, [Path("a"), Path("b"), Path("c")], seed=0)
+
+
+def test_made_up_inputs_have_the_types_of_the_program_and_follow_the_seed() -> None:
+    import torch
+
+    kinds = ("float32", "float16", "bfloat16", "int32", "int64", "uint8", "bool")
+    values = tuple(ValueInfo("tensor", kind, (3, 4), dynamic=False) for kind in kinds)
+    method = MethodInfo("forward", values, (), (), (), (), ())
+    made = make_inputs(method, [], seed=3)
+    assert [str(item.dtype) for item in made] == [f"torch.{kind}" for kind in kinds]
+    assert all(tuple(item.shape) == (3, 4) for item in made)
+    assert all(torch.equal(one, two) for one, two in zip(made, make_inputs(method, [], seed=3), strict=True))
+
+
+def test_an_input_that_is_no_tensor_is_refused() -> None:
+    method = MethodInfo("forward", (ValueInfo("int", "", (), dynamic=False),), (), (), (), (), ())
+    with pytest.raises(DelegateError, match="Input 0 is a value of the kind int"):
+        make_inputs(method, [], seed=0)
 
 
 def test_run_says_where_to_look_when_a_program_cannot_be_loaded(programs: Path) -> None:
@@ -207,23 +241,35 @@ def test_export_reads_a_saved_program_and_tells_people(folder: Path) -> None:
 
 
 def test_export_refuses_with_a_sentence_and_writes_nothing(folder: Path) -> None:
+    assert refused(command("export", "mymodels:broken", "model.pte", cwd=folder)) == (
+        "mymodels:broken raised ValueError: no weights found"
+    )
+    text = refused(command("export", "mymodels:number", "model.pte", cwd=folder))
+    assert "mymodels:number cannot be exported: The source is a int" in text
+    assert not (folder / "model.pte").exists()
+
+
+REFUSED_SOURCES = {
+    "mymodels:four": r"returned 4 values; expected \(module, arg_inputs\)",
+    "mymodels:absent": "module 'mymodels' has no attribute 'absent'",
+    "nomodels:model": "the module nomodels is not found",
+    "mymodels": "is neither module:function nor the name of a .pt2 file",
+    "absent.pt2": "absent.pt2 does not exist",
+    "bad.pt2": "bad.pt2 cannot be read as an exported program: it is no archive",
+    "other.pt2": "other.pt2 cannot be read as an exported program",
+}
+
+
+@pytest.mark.parametrize("source", REFUSED_SOURCES)
+def test_sources_that_give_no_model_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch, source: str) -> None:
     (folder / "bad.pt2").write_text("no program")
     with zipfile.ZipFile(folder / "other.pt2", "w") as archive:
         archive.writestr("hello.txt", "hello")
-    cases = {
-        "mymodels:broken": "mymodels:broken raised ValueError: no weights found",
-        "mymodels:four": "returned 4 values; expected (module, arg_inputs)",
-        "mymodels:number": "mymodels:number cannot be exported: The source is a int",
-        "mymodels:absent": "module 'mymodels' has no attribute 'absent'",
-        "nomodels:model": "the module nomodels is not found",
-        "mymodels": "is neither module:function nor the name of a .pt2 file",
-        "absent.pt2": "absent.pt2 does not exist",
-        "bad.pt2": "bad.pt2 cannot be read as an exported program: it is no archive",
-        "other.pt2": "other.pt2 cannot be read as an exported program",
-    }
-    for source, text in cases.items():
-        assert text in refused(command("export", source, "model.pte", cwd=folder)), source
-    assert not (folder / "model.pte").exists()
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "mymodels", raising=False)
+    with pytest.raises(DelegateError, match=REFUSED_SOURCES[source]):
+        load_source(source)
 
 
 def test_wrong_usage_ends_with_2() -> None:
