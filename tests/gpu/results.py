@@ -16,7 +16,7 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +60,9 @@ class Recorder:
     Several processes may share a run: each writes what it measured into what the others have written.
     """
 
-    def __init__(self, path: Path | None = None) -> None:
+    def __init__(self, path: Path | None = None, *, expected: Sequence[str] = EXPECTED) -> None:
         self.path = path
+        self.expected = tuple(expected)
         self.checks: dict[str, dict[str, Any]] = {}
         self.data: dict[str, Any] = {}
 
@@ -72,6 +73,15 @@ class Recorder:
         """
         entry = {"name": name, "value": value, "unit": unit, "limit": limit, "ok": value <= limit}
         self.checks[name] = _worse(self.checks.get(name), entry)
+        self.write()
+        return bool(entry["ok"])
+
+    def at_least(self, name: str, value: float, *, limit: float, unit: str) -> bool:
+        """Record a measured value that must reach its limit and say whether it does; the smallest is kept."""
+        entry = {"name": name, "value": value, "unit": f"{unit}, at least", "limit": limit, "ok": value >= limit}
+        known = self.checks.get(name)
+        if known is None or not value >= known["value"]:
+            self.checks[name] = entry
         self.write()
         return bool(entry["ok"])
 
@@ -91,7 +101,7 @@ class Recorder:
 
     def missing(self) -> list[str]:
         """Return the expected checks that nobody made."""
-        return [name for name in EXPECTED if name not in self.checks]
+        return [name for name in self.expected if name not in self.checks]
 
     def document(self) -> dict[str, Any]:
         """Return the whole result; checks in the order of the plan, missing ones as failed."""
@@ -99,7 +109,7 @@ class Recorder:
             name: {"name": name, "value": None, "unit": "", "limit": None, "ok": False} for name in self.missing()
         }
         checks = {**self.checks, **absent}
-        order = [*EXPECTED, *(name for name in self.checks if name not in EXPECTED)]
+        order = [*self.expected, *(name for name in self.checks if name not in self.expected)]
         return {**environment(), "checks": [checks[name] for name in order], "data": self.data}
 
     def write(self) -> None:
@@ -130,6 +140,8 @@ def _worse(known: dict[str, Any] | None, entry: dict[str, Any]) -> dict[str, Any
     """Return of two entries of one check the one that says less good of it."""
     if known is None:
         return entry
+    if str(entry["unit"]).endswith("at least"):
+        return entry if entry["value"] < known["value"] else known
     if known["ok"] != entry["ok"] or not isinstance(entry["limit"], int | float):
         return entry if known["ok"] else known
     return entry if _share(entry) > _share(known) else known

@@ -18,6 +18,16 @@ def test_the_value_nearest_to_its_limit_is_kept() -> None:
     assert recorder.checks["encoder.relerr"]["value"] == 9e-3
 
 
+def test_a_value_that_must_reach_its_limit_is_kept_at_its_smallest(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "results.json", expected=("speed", "other"))
+    assert recorder.at_least("speed", 3.0, limit=2.0, unit="times")
+    assert not recorder.at_least("speed", 1.5, limit=2.0, unit="times")
+    assert recorder.at_least("speed", 9.0, limit=2.0, unit="times")
+    speed, other = json.loads((tmp_path / "results.json").read_text())["checks"]
+    assert speed == {"name": "speed", "value": 1.5, "unit": "times, at least", "limit": 2.0, "ok": False}
+    assert other["name"] == "other" and not other["ok"]
+
+
 def test_a_failure_is_not_hidden_by_a_later_success() -> None:
     recorder = Recorder()
     assert not recorder.check("int64.equal", 3, limit=0, unit="elements")
