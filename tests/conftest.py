@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -17,6 +18,7 @@ def _prefer_the_installed_package() -> None:
     elsewhere = [entry for entry in sys.path if Path(entry or ".").resolve() != _ROOT]
     if any((Path(entry) / PACKAGE).is_dir() for entry in elsewhere):
         sys.path[:] = elsewhere
+        os.environ["PYTHONSAFEPATH"] = "1"  # likewise for `python -c` and `python -m` that tests start
 
 
 _prefer_the_installed_package()
