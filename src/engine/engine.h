@@ -115,9 +115,11 @@ class LoadedEngine {
   Error launch(StreamView stream);
   static bool needs_delivery(const Port& port);
   Error queue_delivery(Port& port, StreamView stream);
+  Error mark_end(StreamView stream);
   Error finish(StreamView stream, Completion completion);
 
   // The launch itself (launch.cpp).
+  Error enqueue_into_capture(StreamView stream);
   Error launch_by_key(StreamView stream, const ScratchPool::Lease* scratch);
   void build_key(StreamView stream, const ScratchPool::Lease* scratch);
   Error enqueue(StreamView stream, const ScratchPool::Lease* scratch);

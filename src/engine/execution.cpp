@@ -77,14 +77,20 @@ Error LoadedEngine::assign(Span<Tensor* const> tensors) {
   return Error::Ok;
 }
 
-// One execution context is not to be used by two streams at once.
+// One execution context is not to be used by two streams at once. A stream that the caller captures cannot
+// wait for work outside of the capture, so the host does.
 Error LoadedEngine::start_after_last_call(StreamView stream) {
   if (!in_flight_) {
     return Error::Ok;
   }
   auto id = stream.id();
   ET_CHECK_OK_OR_RETURN_ERROR(id.error());
-  return *id == last_stream_ ? Error::Ok : event_.make_wait(stream);
+  if (*id == last_stream_) {
+    return Error::Ok;
+  }
+  auto capturing = stream.is_capturing();
+  ET_CHECK_OK_OR_RETURN_ERROR(capturing.error());
+  return *capturing ? wait_for_last_call() : event_.make_wait(stream);
 }
 
 Error LoadedEngine::queue(StreamView stream) {
@@ -225,14 +231,25 @@ Error LoadedEngine::queue_delivery(Port& port, StreamView stream) {
   return copy_async(target, port.address, port.tensor->nbytes(), stream);
 }
 
+// Work that the caller captures runs when the caller's graph does: nothing of this call is in flight, and an
+// event that is recorded in a capture cannot be waited for outside of it.
+Error LoadedEngine::mark_end(StreamView stream) {
+  auto capturing = stream.is_capturing();
+  ET_CHECK_OK_OR_RETURN_ERROR(capturing.error());
+  if (*capturing) {
+    return Error::Ok;
+  }
+  auto id = stream.id();
+  ET_CHECK_OK_OR_RETURN_ERROR(id.error());
+  ET_CHECK_OK_OR_RETURN_ERROR(event_.record(stream));
+  last_stream_ = *id;
+  in_flight_ = true;
+  return Error::Ok;
+}
+
 Error LoadedEngine::finish(StreamView stream, Completion completion) {
   if (completion == Completion::kQueued && !waits_for_host_) {
-    auto id = stream.id();
-    ET_CHECK_OK_OR_RETURN_ERROR(id.error());
-    ET_CHECK_OK_OR_RETURN_ERROR(event_.record(stream));
-    last_stream_ = *id;
-    in_flight_ = true;
-    return Error::Ok;
+    return mark_end(stream);
   }
   stats_.host_waits.add(1);
   ET_CHECK_OK_OR_RETURN_ERROR(stream.synchronize());

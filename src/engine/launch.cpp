@@ -11,19 +11,40 @@ namespace executorch::backends::tensorrt {
 
 Error LoadedEngine::launch(StreamView stream) {
   stats_.calls.add(1);
+  if (scratch_pool_ == nullptr && !replay_.has_value()) {
+    return enqueue(stream, nullptr);
+  }
+  auto capturing = stream.is_capturing();
+  ET_CHECK_OK_OR_RETURN_ERROR(capturing.error());
+  if (*capturing) {
+    return enqueue_into_capture(stream);
+  }
   if (scratch_pool_ == nullptr) {
     return launch_by_key(stream, nullptr);
   }
   auto scratch = scratch_pool_->claim(shared_->scratch_bytes(), stream);
   ET_CHECK_OK_OR_RETURN_ERROR(scratch.error());
-  ET_CHECK_OK_OR_RETURN_ERROR(launch_by_key(stream, &*scratch));
+  ET_CHECK_OK_OR_RETURN_ERROR(replay_.has_value() ? launch_by_key(stream, &*scratch)
+                                                  : enqueue(stream, &*scratch));
   return scratch->release();
 }
 
-Error LoadedEngine::launch_by_key(StreamView stream, const ScratchPool::Lease* scratch) {
-  if (!replay_.has_value()) {
-    return enqueue(stream, scratch);
+// The caller's graph may run at any time, and with it this engine: in scratch that others use meanwhile it
+// would be wrong.
+Error LoadedEngine::enqueue_into_capture(StreamView stream) {
+  if (scratch_pool_ != nullptr) {
+    DELEGATE_LOG(Error,
+                 "%s: the caller captures its stream, but this engine takes turns in the shared scratch, "
+                 "which a graph of the "
+                 "caller's cannot. Load it with use_shared_activation_scratch off, or do not capture.",
+                 label_.c_str());
+    return Error::NotSupported;
   }
+  stats_.add_fallback("the caller captures its stream");
+  return enqueue(stream, nullptr);
+}
+
+Error LoadedEngine::launch_by_key(StreamView stream, const ScratchPool::Lease* scratch) {
   build_key(stream, scratch);
   switch (replay_->next(key_)) {
     case Replay::Step::kReplay:

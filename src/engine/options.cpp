@@ -49,6 +49,7 @@ struct ProcessOptions {
 /// What one source asks for.
 struct Wishes {
   std::optional<int64_t> weight_streaming_budget;
+  bool budget_is_text = false;  ///< a text wins over a number, which has only 32 bits
   std::optional<bool> use_cuda_graphs;
   std::optional<bool> use_shared_activation_scratch;
   std::optional<bool> use_shared_engines;
@@ -118,13 +119,16 @@ Error read_budget_option(const BackendOption& option, Wishes& wishes) {
       return refuse_budget("given at load", text_of(*text));
     }
     wishes.weight_streaming_budget = budget;
+    wishes.budget_is_text = true;
     return Error::Ok;
   }
   const auto* number = std::get_if<int>(&option.value);
   if (number == nullptr || *number < 0) {
     return refuse_budget("given at load", number == nullptr ? "a bool" : std::to_string(*number));
   }
-  wishes.weight_streaming_budget = *number;
+  if (!wishes.budget_is_text) {
+    wishes.weight_streaming_budget = *number;
+  }
   return Error::Ok;
 }
 

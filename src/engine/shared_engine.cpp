@@ -208,7 +208,10 @@ Result<Context> SharedEngine::create_context(abi::AllocationStrategy strategy, c
         label.c_str(), static_cast<unsigned long long>(scratch_bytes_));
     return context.error();
   }
-  keep_kernels();
+  if (kept_bytes_ ==
+      0) {  // serializing takes milliseconds, which a load whose kernels were kept already can do without
+    keep_kernels();
+  }
   return context;
 }
 
