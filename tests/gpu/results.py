@@ -79,9 +79,7 @@ class Recorder:
     def at_least(self, name: str, value: float, *, limit: float, unit: str) -> bool:
         """Record a measured value that must reach its limit and say whether it does; the smallest is kept."""
         entry = {"name": name, "value": value, "unit": f"{unit}, at least", "limit": limit, "ok": value >= limit}
-        known = self.checks.get(name)
-        if known is None or not value >= known["value"]:
-            self.checks[name] = entry
+        self.checks[name] = _worse(self.checks.get(name), entry)
         self.write()
         return bool(entry["ok"])
 
@@ -93,6 +91,11 @@ class Recorder:
         self.checks[name] = {"name": name, "value": value, "unit": "", "limit": expected, "ok": ok}
         self.write()
         return ok
+
+    def broken(self, name: str, reason: str) -> None:
+        """Record that a check could not be made, which counts as failed, and why."""
+        self.checks[name] = {"name": name, "value": None, "unit": "", "limit": None, "ok": False}
+        self.note("broken", **{name: reason})
 
     def note(self, topic: str, **values: Any) -> None:
         """Keep values without a limit under a topic."""
@@ -140,8 +143,10 @@ def _worse(known: dict[str, Any] | None, entry: dict[str, Any]) -> dict[str, Any
     """Return of two entries of one check the one that says less good of it."""
     if known is None:
         return entry
+    if known["value"] is None:
+        return known
     if str(entry["unit"]).endswith("at least"):
-        return entry if entry["value"] < known["value"] else known
+        return known if entry["value"] >= known["value"] else entry
     if known["ok"] != entry["ok"] or not isinstance(entry["limit"], int | float):
         return entry if known["ok"] else known
     return entry if _share(entry) > _share(known) else known

@@ -28,6 +28,15 @@ def test_a_value_that_must_reach_its_limit_is_kept_at_its_smallest(tmp_path: Pat
     assert other["name"] == "other" and not other["ok"]
 
 
+def test_a_check_that_could_not_be_made_says_why_and_stays_failed(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "results.json", expected=())
+    recorder.broken("threads", "ended with -11")
+    assert recorder.check("threads", 0, limit=0, unit="elements")
+    document = json.loads((tmp_path / "results.json").read_text())
+    assert document["checks"] == [{"name": "threads", "value": None, "unit": "", "limit": None, "ok": False}]
+    assert document["data"] == {"broken": {"threads": "ended with -11"}}
+
+
 def test_a_failure_is_not_hidden_by_a_later_success() -> None:
     recorder = Recorder()
     assert not recorder.check("int64.equal", 3, limit=0, unit="elements")

@@ -17,6 +17,8 @@ using gpu::Where;
 
 constexpr unsigned kMultiprocessors = 8;
 constexpr int kRounds = 60;
+constexpr double kSlower =
+    1.5;  // on 8 of 132 multiprocessors; 2.4 times was measured for a far smaller engine
 
 /// A function of the driver, which is not linked.
 template <class Function>
@@ -76,15 +78,13 @@ class GreenStream {
 
 /// One handle runs on an ordinary stream and on the green one in turns: right on both, and slower on the few
 /// multiprocessors, because a graph that was captured elsewhere would not stay on them.
-void compare(Folder programs, cudaStream_t green, bool graphs, const char* right_name,
-             const char* confined_name) {
+bool compare(Folder programs, cudaStream_t green, bool graphs, const std::string& topic) {
   Program program(programs / "encoder_8_256.device.pte", {graphs, {}});
   program.load();
   Memory memory(Where::kDevice, program.input_bytes());
-  gpu::check(cudaMemset(memory.data(), 0x2c, memory.size_bytes()), "cudaMemset");
-  gpu::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  memory.fill(halves(memory.size_bytes() / 2));
   gpu::Stream ordinary;
-  const EValue input(program.on_device(memory.data()));
+  const TensorPtr input = program.on_device(memory.data());
   const auto call = [&](cudaStream_t stream) {
     const CallerStreamGuard guard(stream);
     const void* output = program.run(input);
@@ -100,20 +100,22 @@ void compare(Folder programs, cudaStream_t green, bool graphs, const char* right
       for (size_t w = 0; w < words; ++w) wrong_words += actual[w] != expected[w];
     }
   }
-  report::check(right_name, static_cast<double>(wrong_words), 0, "words that differ");
+  report::check(topic + ".right", static_cast<double>(wrong_words), 0, "words that differ");
   const auto times = timing::medians({[&] { call(ordinary.get()); }, [&] { call(green); }}, kRounds);
-  report::check(confined_name, times[1] / times[0], 1.5, "times the time on all multiprocessors", true);
-  const std::string topic = graphs ? "green_replay" : "green_plain";
+  report::check(topic + ".confined", times[1] / times[0], kSlower, "times the time on all multiprocessors",
+                true);
   report::note(topic, "ordinary_us", times[0]);
   report::note(topic, "green_us", times[1]);
+  return wrong_words == 0 && times[1] >= kSlower * times[0];
 }
 
 }  // namespace
 
 void green_context(Folder programs) {
   const GreenStream green;
-  compare(programs, green.get(), false, "green_context.right", "green_context.confined");
-  compare(programs, green.get(), true, "green_replay.right", "green_replay.confined");
+  compare(programs, green.get(), false, "green_context");
+  const bool good = compare(programs, green.get(), true, "green_replay");
+  report::check("green_replay.confined_right", good, 1, "yes is 1", true);
 }
 
 }  // namespace cases

@@ -52,7 +52,7 @@ class Pipeline {
   Memory pinned_in_;
   Memory pinned_out_;
   Memory device_;
-  EValue input_;
+  TensorPtr input_;
   gpu::Stream stream_;
 };
 
@@ -66,8 +66,8 @@ void compare(Folder programs, const std::string& size, int rounds) {
       pinned_out(Where::kPinned, bytes);
   pageable.fill(x);
   pinned.fill(x);
-  const EValue host(program.tensor(pageable.data(), DeviceType::CPU));
-  const EValue locked(program.tensor(pinned.data(), DeviceType::CPU));
+  const TensorPtr host = program.tensor(pageable.data(), DeviceType::CPU);
+  const TensorPtr locked = program.tensor(pinned.data(), DeviceType::CPU);
   const void* result = nullptr;
   const auto times = timing::medians(
       {[&] { result = program.run(host); }, [&] { pipeline.run(pageable.data(), out.data()); },

@@ -11,21 +11,19 @@
 
 namespace {
 
-const std::map<std::string, void (*)(cases::Folder)> kCases = {
-    {"memory_modes", cases::memory_modes},
-    {"pointer_kinds", cases::pointer_kinds},
-    {"device_path", cases::device_path},
-    {"streams", cases::streams},
-    {"threads", cases::threads},
-    {"host_path", cases::host_path},
-    {"green_context", cases::green_context},
-    {"replays", cases::replays},
-    {"million", cases::million},
-    {"sharing", cases::sharing},
-    {"chain", cases::chain},
-    {"warm", cases::warm},
-    {"load_time", cases::load_time},
-};
+const std::map<std::string, void (*)(cases::Folder)> kCases = {{"memory_modes", cases::memory_modes},
+                                                               {"pointer_kinds", cases::pointer_kinds},
+                                                               {"device_path", cases::device_path},
+                                                               {"streams", cases::streams},
+                                                               {"threads", cases::threads},
+                                                               {"host_path", cases::host_path},
+                                                               {"green_context", cases::green_context},
+                                                               {"replays", cases::replays},
+                                                               {"million", cases::million},
+                                                               {"sharing", cases::sharing},
+                                                               {"chain", cases::chain},
+                                                               {"warm", cases::warm},
+                                                               {"load_time", cases::load_time}};
 
 void run(const std::string& name, cases::Folder programs) try {
   const auto found = kCases.find(name);

@@ -184,7 +184,7 @@ void device_path(Folder programs) {
     Memory memory(Where::kDevice, program.input_bytes());
     const auto x = numbers(memory.size_bytes() / sizeof(float), 9);
     memory.fill(x);
-    const EValue input(program.on_device(memory.data()));
+    const TensorPtr input = program.on_device(memory.data());
     gpu::Stream stream;
     const CallerStreamGuard guard(stream.get());
     const void* output = program.run(input);

@@ -102,6 +102,13 @@ inline std::vector<float> numbers(size_t count, int seed) {
   return values;
 }
 
+/// float16 values between 0.125 and 1, as their bits.
+inline std::vector<uint16_t> halves(size_t count) {
+  std::vector<uint16_t> values(count);
+  for (size_t i = 0; i < count; ++i) values[i] = static_cast<uint16_t>(0x3000 + i * 37 % 0xc00);
+  return values;
+}
+
 /// How many elements are not `2 x + 1`.
 inline size_t wrong(const std::vector<float>& x, const std::vector<float>& y) {
   size_t count = 0;

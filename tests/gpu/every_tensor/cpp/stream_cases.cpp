@@ -74,7 +74,7 @@ void returns_at_once(Folder programs) {
   exchange.input.fill(numbers(exchange.input.size_bytes() / sizeof(float), 0));
   gpu::Stream stream;
   const CallerStreamGuard guard(stream.get());
-  const EValue input(program.on_device(exchange.input.data()));
+  const TensorPtr input = program.on_device(exchange.input.data());
   program.run(input);
   stream.synchronize();
   gpu::keep_busy(stream.get(), 20000);

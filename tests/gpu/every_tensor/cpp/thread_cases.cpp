@@ -91,7 +91,6 @@ void loads_while_others_run(Folder programs) {
     }
   });
   report::check("threads.loads_while_others_run", static_cast<double>(count), 0, "elements that differ");
-  report::note("threads", "captures", static_cast<double>(total("captures")));
 }
 
 }  // namespace
