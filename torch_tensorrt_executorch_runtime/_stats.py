@@ -30,6 +30,7 @@ class EngineStats:
         weights_bytes: Weights on the device, shared by all loads of the same engine.
         scratch_bytes: Activation scratch of its own; 0 when it takes turns in the shared block.
         staging_bytes: Buffers on the device for staged tensors.
+        graph_bytes: Device memory that the kept graphs took, as the driver showed it when they were captured.
         fallbacks: Why calls ran plainly that could have been replayed, with counts.
     """
 
@@ -47,6 +48,7 @@ class EngineStats:
     weights_bytes: int
     scratch_bytes: int
     staging_bytes: int
+    graph_bytes: int
     fallbacks: dict[str, int] = field(default_factory=dict)
 
 
@@ -77,5 +79,6 @@ def _from_facts(facts: dict[str, str]) -> EngineStats:
         weights_bytes=int(facts["device.weights"]),
         scratch_bytes=int(facts["device.scratch"]),
         staging_bytes=int(facts["device.staging"]),
+        graph_bytes=int(facts["device.graphs"]),
         fallbacks={key.removeprefix(_FALLBACK): int(n) for key, n in facts.items() if key.startswith(_FALLBACK)},
     )

@@ -19,4 +19,14 @@ Result<DeviceInfo> device_info(int device) {
                     properties.totalGlobalMem};
 }
 
+size_t free_device_bytes() {
+  size_t free_bytes = 0;
+  size_t total_bytes = 0;
+  if (cudaMemGetInfo(&free_bytes, &total_bytes) != cudaSuccess) {
+    cudaGetLastError();
+    return 0;
+  }
+  return free_bytes;
+}
+
 }  // namespace executorch::backends::tensorrt

@@ -23,4 +23,7 @@ Result<int> device_count();
 
 Result<DeviceInfo> device_info(int device);
 
+/// Free memory of the current GPU, for accounts; 0 when CUDA does not say.
+size_t free_device_bytes();
+
 }  // namespace executorch::backends::tensorrt

@@ -33,6 +33,20 @@ bool uses_scratch_pool(const SharedEngine& engine, const LoadOptions& options) {
   return options.use_shared_activation_scratch && engine.scratch_bytes() > 0;
 }
 
+/// What a load adds to a GPU before its first call.
+MemoryUse memory_of_load(const SharedEngine& engine, bool is_shared, int device, const LoadOptions& options) {
+  MemoryUse more;
+  more.weights = is_shared ? 0 : engine.weights_bytes();
+  more.staging = kPlaceholderBytes;
+  if (uses_scratch_pool(engine, options)) {
+    const uint64_t pool = ScratchPool::bytes_on(device);
+    more.scratch = engine.scratch_bytes() > pool ? engine.scratch_bytes() - pool : 0;
+  } else {
+    more.scratch = engine.scratch_bytes();
+  }
+  return more;
+}
+
 /// Every loaded engine, for reports. Never destroyed, as programs may be freed while the process ends.
 struct Registry {
   std::mutex mutex;
@@ -62,7 +76,7 @@ LoadedEngine::LoadedEngine(std::string label, int device, std::shared_ptr<Shared
       unaliased_output_count_(bindings.unaliased_output_count()),
       event_(std::move(event)),
       placeholder_(std::move(placeholder)),
-      scratch_pool_(uses_scratch_pool(*shared_, options) ? &ScratchPool::of(device) : nullptr) {
+      scratch_pool_(uses_scratch_pool(*shared_, options) ? ScratchPool::of(device) : nullptr) {
   for (Binding& binding : bindings.inputs) {
     inputs_.emplace_back(std::move(binding));
   }
@@ -107,6 +121,10 @@ Result<LoadedEngine::Owner> LoadedEngine::load(Bytes bytes, const LoadOptions& o
   ET_CHECK_OK_OR_RETURN_ERROR(shared.error());
   auto bindings = (*shared)->resolve(blob->metadata, label);
   ET_CHECK_OK_OR_RETURN_ERROR(bindings.error());
+  if (options.device_memory_budget.has_value()) {
+    const MemoryUse more = memory_of_load(**shared, shared->use_count() > 1, device, options);
+    ET_CHECK_OK_OR_RETURN_ERROR(check_memory_budget(*options.device_memory_budget, device, more, label));
+  }
   const auto strategy = uses_scratch_pool(**shared, options) ? abi::AllocationStrategy::kUserManaged
                                                              : abi::AllocationStrategy::kStatic;
   auto context = (*shared)->create_context(strategy, label);
@@ -119,15 +137,19 @@ Result<LoadedEngine::Owner> LoadedEngine::load(Bytes bytes, const LoadOptions& o
                                 std::move(*bindings), std::move(*event), std::move(placeholder), options));
 }
 
-DeviceMemory LoadedEngine::device_memory() {
+MemoryUse LoadedEngine::memory_use() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  uint64_t staging = placeholder_.size_bytes();
+  MemoryUse use;
+  use.weights = shared_->weights_bytes();
+  use.scratch = scratch_pool_ == nullptr ? shared_->scratch_bytes() : 0;
+  use.staging = placeholder_.size_bytes();
   for (const auto* ports : {&inputs_, &outputs_}) {
     for (const Port& port : *ports) {
-      staging += port.device_staging.size_bytes();
+      use.staging += port.device_staging.size_bytes();
     }
   }
-  return {shared_->weights_bytes(), scratch_pool_ == nullptr ? shared_->scratch_bytes() : 0, staging};
+  use.graphs = replay_.has_value() ? replay_->graph_bytes() : 0;
+  return use;
 }
 
 size_t LoadedEngine::graph_count() {

@@ -16,6 +16,7 @@
 #include "cuda/stream.h"
 #include "engine/arguments.h"
 #include "engine/bindings.h"
+#include "engine/memory_budget.h"
 #include "engine/options.h"
 #include "engine/replay.h"
 #include "engine/scratch_pool.h"
@@ -30,13 +31,6 @@ namespace executorch::backends::tensorrt {
 enum class Completion {
   kQueued,    ///< once everything is queued, unless a result lies in host memory
   kFinished,  ///< once the results are there
-};
-
-/// Device memory of one loaded engine, in bytes.
-struct DeviceMemory {
-  uint64_t weights;  ///< shared by all loads of the same engine
-  uint64_t scratch;  ///< the context's own; 0 when it takes turns in the shared pool
-  uint64_t staging;
 };
 
 /// One engine of a program, loaded and ready to run.
@@ -70,7 +64,11 @@ class LoadedEngine {
   int device() const { return device_; }
   const std::string& label() const { return label_; }
   const Stats& stats() const { return stats_; }
-  DeviceMemory device_memory();
+  const SharedEngine& shared() const { return *shared_; }
+  /// What it holds: weights (shared by all loads of the same engine), scratch of its own (none when it takes
+  /// turns in the shared pool), staging buffers, and graphs as far as the driver showed it when they were
+  /// made.
+  MemoryUse memory_use();
   size_t graph_count();
 
   /// Shows every engine that is loaded in this process, in the order of loading; they stay loaded meanwhile.
@@ -150,7 +148,7 @@ class LoadedEngine {
   bool in_flight_ = false;              ///< whether the last call returned before its work ended
   unsigned long long last_stream_ = 0;  ///< then, the id of its stream
   bool waits_for_host_ = false;         ///< whether this call has a result in host memory
-  ScratchPool* scratch_pool_;           ///< null when the context has scratch of its own
+  std::shared_ptr<ScratchPool> scratch_pool_;  ///< null when the context has scratch of its own
   const void* context_scratch_ = nullptr;
   std::optional<Replay> replay_;  ///< nothing when graphs are not wanted
   ReplayKey key_;

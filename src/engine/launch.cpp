@@ -1,6 +1,7 @@
 // How a call's work gets onto the stream: kernel by kernel, as a capture, or as a replay.
 
 #include "blob/in_quotes.h"
+#include "cuda/device_info.h"
 #include "cuda/graph.h"
 #include "cuda/green_context.h"
 #include "engine/engine.h"
@@ -89,11 +90,14 @@ Error LoadedEngine::capture(StreamView stream, const ScratchPool::Lease* scratch
   ET_CHECK_OK_OR_RETURN_ERROR(source.error());
   take_reason();
   const char* why = "";
+  const size_t free_before = free_device_bytes();
   auto graph = Graph::capture(*source, [&] { return context_.enqueue(source->get()); }, why);
   if (graph.ok()) {
     stats_.captures.add(1);
     stats_.replayed.add(1);
-    return replay_->keep(key_, std::move(*graph)).launch(stream);
+    const size_t free_after = free_device_bytes();
+    const size_t taken = free_before > free_after ? free_before - free_after : 0;
+    return replay_->keep(key_, std::move(*graph), taken).launch(stream);
   }
   replay_->give_up(key_);
   if (stats_.add_fallback(why)) {

@@ -26,6 +26,7 @@ constexpr std::string_view kGraphs = "use_cuda_graphs";
 constexpr std::string_view kScratch = "use_shared_activation_scratch";
 constexpr std::string_view kSharedEngines = "use_shared_engines";
 constexpr std::string_view kLibrary = "tensorrt_library";
+constexpr std::string_view kMemoryBudget = "device_memory_budget";
 constexpr std::string_view kCacheFolder = "runtime_cache_folder";
 constexpr std::string_view kStats = "stats.";
 
@@ -39,6 +40,7 @@ struct ProcessOptions {
   std::mutex mutex;
   std::optional<bool> use_cuda_graphs;
   std::optional<bool> use_shared_activation_scratch;
+  std::optional<int64_t> device_memory_budget;
 
   static ProcessOptions& instance() {
     static auto* const options = new ProcessOptions;
@@ -160,11 +162,33 @@ LoadOptions decide(const Wishes& file, const Wishes& load) {
   options.use_shared_activation_scratch = load.use_shared_activation_scratch.value_or(
       file.use_shared_activation_scratch.value_or(process.use_shared_activation_scratch.value_or(false)));
   options.use_shared_engines = load.use_shared_engines.value_or(true);
+  options.device_memory_budget = process.device_memory_budget;
   return options;
+}
+
+/// The budget that an option gives: nothing for "", which takes it back. Whether it is one at all.
+bool read_memory_budget(const BackendOption& option, std::optional<int64_t>& budget) {
+  if (const auto* text = std::get_if<Text>(&option.value)) {
+    budget = parse_budget(text_of(*text));
+    return budget.has_value() || text_of(*text).empty();
+  }
+  const auto* number = std::get_if<int>(&option.value);
+  budget = number == nullptr ? std::nullopt : std::optional<int64_t>(*number);
+  return number != nullptr && *number >= 0;
 }
 
 Error check_process_option(const BackendOption& option) {
   const std::string key(key_of(option));
+  if (key == kMemoryBudget) {
+    std::optional<int64_t> budget;
+    if (!read_memory_budget(option, budget)) {
+      DELEGATE_LOG(Error,
+                   "The option device_memory_budget must be a number of bytes: decimal digits, an int, or "
+                   "\"\" for none.");
+      return Error::InvalidArgument;
+    }
+    return Error::Ok;
+  }
   if (key == kLibrary || key == kCacheFolder) {
     if (!std::holds_alternative<Text>(option.value)) {
       DELEGATE_LOG(Error, "The option %s must be a string.", key.c_str());
@@ -189,7 +213,7 @@ Error check_process_option(const BackendOption& option) {
   DELEGATE_LOG(Error,
                "TensorRTBackend has no option %s. The options of the process are: tensorrt_library, "
                "runtime_cache_folder, "
-               "use_cuda_graphs, use_shared_activation_scratch.",
+               "use_cuda_graphs, use_shared_activation_scratch, device_memory_budget.",
                in_quotes(key).c_str());
   return Error::InvalidArgument;
 }
@@ -203,6 +227,10 @@ void set_process_option(const BackendOption& option) {
   } else {
     auto& process = ProcessOptions::instance();
     const std::lock_guard<std::mutex> lock(process.mutex);
+    if (key == kMemoryBudget) {
+      read_memory_budget(option, process.device_memory_budget);
+      return;
+    }
     (key == kGraphs ? process.use_cuda_graphs : process.use_shared_activation_scratch) =
         std::get<bool>(option.value);
   }
@@ -222,6 +250,9 @@ bool get_process_option(BackendOption& option) {
     option.value = text_value(library_files());
   } else if (key == kCacheFolder) {
     option.value = text_value(KernelCache::folder());
+  } else if (key == kMemoryBudget) {
+    option.value = text_value(
+        process.device_memory_budget.has_value() ? std::to_string(*process.device_memory_budget) : "");
   } else if (key == kGraphs) {
     option.value = process.use_cuda_graphs.value_or(false);
   } else if (key == kScratch) {

@@ -22,6 +22,9 @@ struct LoadOptions {
   bool use_shared_activation_scratch = false;
   /// Whether loads of the same engine share its weights.
   bool use_shared_engines = true;
+  /// Bytes that the engines of this process may hold on the GPU, this one included; nothing means all that
+  /// there is.
+  std::optional<uint64_t> device_memory_budget;
 };
 
 /// Reads the file's wishes (compile specs), those of the load (backend options given to `Module::load` or

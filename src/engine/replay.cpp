@@ -26,12 +26,25 @@ bool Replay::is_candidate(const ReplayKey& key) {
   return false;
 }
 
-const Graph& Replay::keep(const ReplayKey& key, Graph graph) {
-  insert({key, std::move(graph)});
+size_t Replay::graph_count() const {
+  return static_cast<size_t>(std::count_if(graphs_.begin(), graphs_.end(),
+                                           [](const Entry& entry) { return entry.graph.has_value(); }));
+}
+
+uint64_t Replay::graph_bytes() const {
+  uint64_t total = 0;
+  for (const Entry& entry : graphs_) {
+    total += entry.size_bytes;
+  }
+  return total;
+}
+
+const Graph& Replay::keep(const ReplayKey& key, Graph graph, uint64_t size_bytes) {
+  insert({key, std::move(graph), size_bytes});
   return *graphs_[0].graph;
 }
 
-void Replay::give_up(const ReplayKey& key) { insert({key, std::nullopt}); }
+void Replay::give_up(const ReplayKey& key) { insert({key, std::nullopt, 0}); }
 
 void Replay::insert(Entry entry) {
   if (graphs_.size() == kGraphs) {

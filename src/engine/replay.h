@@ -33,13 +33,14 @@ class Replay {
   /// The graph of the key that `next` answered with kReplay, valid until the next call of this object.
   const Graph& graph() const { return *graphs_[0].graph; }
 
-  /// Keeps the graph of the key that `next` answered with kCapture.
-  const Graph& keep(const ReplayKey& key, Graph graph);
+  /// Keeps the graph of the key that `next` answered with kCapture; it took `size_bytes` of device memory.
+  const Graph& keep(const ReplayKey& key, Graph graph, uint64_t size_bytes);
 
   /// Remembers that the key cannot be captured.
   void give_up(const ReplayKey& key);
 
-  size_t graph_count() const { return graphs_.size(); }
+  size_t graph_count() const;
+  uint64_t graph_bytes() const;
 
  private:
   /// A camera's ring of buffers, or a pair of buffers that alternates, fits; more would only hold device
@@ -50,6 +51,7 @@ class Replay {
   struct Entry {
     ReplayKey key;
     std::optional<Graph> graph;  ///< nothing: this key cannot be captured
+    uint64_t size_bytes = 0;
   };
 
   bool is_candidate(const ReplayKey& key);

@@ -5,11 +5,45 @@
 
 namespace executorch::backends::tensorrt {
 
-ScratchPool& ScratchPool::of(int device) {
-  static auto* const mutex = new std::mutex;
-  static auto* const pools = new std::map<int, ScratchPool>;
-  const std::lock_guard<std::mutex> lock(*mutex);
-  return (*pools)[device];
+namespace {
+
+/// The pools that have users. Never destroyed, as programs may be freed while the process ends.
+struct Pools {
+  std::mutex mutex;
+  std::map<int, std::weak_ptr<ScratchPool>> by_device;
+
+  static Pools& instance() {
+    static auto* const pools = new Pools;
+    return *pools;
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<ScratchPool> ScratchPool::of(int device) {
+  auto& pools = Pools::instance();
+  const std::lock_guard<std::mutex> lock(pools.mutex);
+  auto& kept = pools.by_device[device];
+  auto pool = kept.lock();
+  if (pool == nullptr) {
+    pool = std::make_shared<ScratchPool>();
+    kept = pool;
+  }
+  return pool;
+}
+
+uint64_t ScratchPool::bytes_on(int device) {
+  std::shared_ptr<ScratchPool> pool;
+  {
+    auto& pools = Pools::instance();
+    const std::lock_guard<std::mutex> lock(pools.mutex);
+    pool = pools.by_device[device].lock();
+  }
+  if (pool == nullptr) {
+    return 0;
+  }
+  const std::lock_guard<std::mutex> lock(pool->mutex_);
+  return pool->block_.size_bytes();
 }
 
 Result<ScratchPool::Lease> ScratchPool::claim(size_t size_bytes, StreamView stream) {
@@ -36,11 +70,6 @@ Error ScratchPool::grow(size_t size_bytes) {
     in_use_ = false;
   }
   return block_.reserve(size_bytes);
-}
-
-size_t ScratchPool::size_bytes() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return block_.size_bytes();
 }
 
 ScratchPool::Lease::Lease(ScratchPool& pool, std::unique_lock<std::mutex> lock, StreamView stream,

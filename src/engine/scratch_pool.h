@@ -2,6 +2,7 @@
 
 #include <executorch/runtime/core/result.h>
 
+#include <cstdint>
 #include <memory>
 #include <mutex>
 
@@ -46,14 +47,14 @@ class ScratchPool {
     size_t size_bytes_;
   };
 
-  /// The pool of a GPU; lives until the process ends.
-  static ScratchPool& of(int device);
+  /// The pool of a GPU, which goes with its last user.
+  static std::shared_ptr<ScratchPool> of(int device);
+
+  /// Bytes that a GPU's pool holds now; 0 when nobody uses one.
+  static uint64_t bytes_on(int device);
 
   /// Claims at least `size_bytes` for work on `stream`. The pool's GPU must be current.
   Result<Lease> claim(size_t size_bytes, StreamView stream);
-
-  /// Bytes held on the device now.
-  size_t size_bytes();
 
  private:
   Error grow(size_t size_bytes);

@@ -9,13 +9,14 @@ namespace executorch::backends::tensorrt {
 
 namespace {
 
-constexpr std::string_view kNumbers[] = {"calls",      "calls.plain",    "calls.replay",   "captures",
-                                         "graphs",     "staged.inputs",  "staged.outputs", "copied_bytes",
-                                         "host_waits", "device.weights", "device.scratch", "device.staging"};
+constexpr std::string_view kNumbers[] = {"calls",        "calls.plain",    "calls.replay",   "captures",
+                                         "graphs",       "staged.inputs",  "staged.outputs", "copied_bytes",
+                                         "host_waits",   "device.weights", "device.scratch", "device.staging",
+                                         "device.graphs"};
 
 EngineReport report(LoadedEngine& engine) {
   const Stats& stats = engine.stats();
-  const DeviceMemory memory = engine.device_memory();
+  const MemoryUse memory = engine.memory_use();
   return {engine.label(),
           engine.device(),
           {{"calls", stats.calls.value()},
@@ -29,7 +30,8 @@ EngineReport report(LoadedEngine& engine) {
            {"host_waits", stats.host_waits.value()},
            {"device.weights", memory.weights},
            {"device.scratch", memory.scratch},
-           {"device.staging", memory.staging}},
+           {"device.staging", memory.staging},
+           {"device.graphs", memory.graphs}},
           stats.fallbacks()};
 }
 

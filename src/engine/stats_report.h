@@ -13,7 +13,7 @@ namespace executorch::backends::tensorrt {
 ///
 /// `numbers`: `calls`, `calls.plain`, `calls.replay`, `captures`, `graphs` (captured ones that are kept),
 /// `staged.inputs`, `staged.outputs` (tensors), `copied_bytes`, `host_waits`, and in bytes `device.weights`,
-/// `device.scratch`, `device.staging`.
+/// `device.scratch`, `device.staging`, `device.graphs`.
 struct EngineReport {
   std::string label;
   int device;

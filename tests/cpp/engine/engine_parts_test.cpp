@@ -70,7 +70,7 @@ TEST_F(Replays, CaptureTheSecondCallOfAKey) {
   EXPECT_EQ(replay.next({1, 2}), Replay::Step::kPlain);
   EXPECT_EQ(replay.next({1, 3}), Replay::Step::kPlain);
   EXPECT_EQ(replay.next({1, 2}), Replay::Step::kCapture);
-  replay.keep({1, 2}, graph());
+  replay.keep({1, 2}, graph(), 0);
   EXPECT_EQ(replay.next({1, 2}), Replay::Step::kReplay);
   EXPECT_EQ(replay.next({1, 3}), Replay::Step::kCapture);
   replay.give_up({1, 3});
@@ -82,7 +82,7 @@ TEST_F(Replays, AddressesThatChangeEveryTimeDriveOutNoGraph) {
   Replay replay;
   replay.next({0});
   replay.next({0});
-  replay.keep({0}, graph());
+  replay.keep({0}, graph(), 0);
   for (uint64_t address = 1; address < 100; ++address) {
     EXPECT_EQ(replay.next({address}), Replay::Step::kPlain);
   }
@@ -94,7 +94,7 @@ TEST_F(Replays, TheLeastRecentlyUsedGraphGoes) {
   for (uint64_t key = 0; key < 9; ++key) {
     replay.next({key});
     ASSERT_EQ(replay.next({key}), Replay::Step::kCapture);
-    replay.keep({key}, graph());
+    replay.keep({key}, graph(), 0);
     EXPECT_EQ(replay.next({0}), Replay::Step::kReplay) << "used all the time";
   }
   EXPECT_EQ(replay.graph_count(), 8u);

@@ -138,8 +138,8 @@ TEST_F(SharedScratch, IsAsLargeAsTheLargestNeed) {
   for (size_t i = 0; i < delegates.size(); ++i) {
     expect_adds(delegates[i], static_cast<float>(i + 1));
   }
-  EXPECT_GE(ScratchPool::of(0).size_bytes(), 8000u);
-  EXPECT_LT(ScratchPool::of(0).size_bytes(), 16000u);
+  EXPECT_GE(ScratchPool::bytes_on(0), 8000u);
+  EXPECT_LT(ScratchPool::bytes_on(0), 16000u);
   expect_adds(delegates[0], 1);
 }
 

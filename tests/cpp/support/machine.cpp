@@ -1,7 +1,6 @@
 #include "tests/cpp/support/machine.h"
 
 #include "engine/kernel_cache.h"
-#include "engine/scratch_pool.h"
 #include "tensorrt/library_search.h"
 
 namespace executorch::backends::tensorrt::testing {
@@ -14,19 +13,7 @@ constexpr const char* kCounted[] = {
     "live.events",          "live.graphs",          "live.tensorrt_engines", "live.tensorrt_contexts",
     "live.tensorrt_caches", "live.tensorrt_configs"};
 
-/// Shared scratch stays for the life of the process, too: one block and one event per GPU that needed some.
-long kept_by_scratch_pools() {
-  long count = 0;
-  for (const int device : {0, 1}) {
-    count += ScratchPool::of(device).size_bytes() > 0 ? 1 : 0;
-  }
-  return count;
-}
-
-long live(const std::string& name) {
-  const bool in_pools = name == "live.device_blocks" || name == "live.events";
-  return fake_cuda_count(name.c_str()) - (in_pools ? kept_by_scratch_pools() : 0);
-}
+long live(const std::string& name) { return fake_cuda_count(name.c_str()); }
 
 }  // namespace
 

@@ -5,9 +5,15 @@ from typing import Any
 
 import pytest
 
-from torch_tensorrt_executorch_runtime import OptionError, get_option, set_option
+from torch_tensorrt_executorch_runtime import DelegateError, OptionError, get_option, set_option
 
-OPTIONS = ("tensorrt_library", "runtime_cache_folder", "use_cuda_graphs", "use_shared_activation_scratch")
+OPTIONS = (
+    "tensorrt_library",
+    "runtime_cache_folder",
+    "use_cuda_graphs",
+    "use_shared_activation_scratch",
+    "device_memory_budget",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -45,6 +51,16 @@ def test_a_text_may_have_255_bytes_and_no_more() -> None:
 def test_refuses_a_value_of_another_type(value: Any) -> None:
     with pytest.raises(OptionError, match="takes a value of type str"):
         set_option("tensorrt_library", value)
+
+
+def test_a_budget_is_a_number_of_bytes(capfd: pytest.CaptureFixture[str]) -> None:
+    set_option("device_memory_budget", "8000000000")
+    assert get_option("device_memory_budget") == "8000000000"
+    with pytest.raises(DelegateError, match="was refused"):
+        set_option("device_memory_budget", "8 GB")
+    assert "device_memory_budget must be a number of bytes" in capfd.readouterr().err
+    set_option("device_memory_budget", "")
+    assert get_option("device_memory_budget") == ""
 
 
 @pytest.mark.parametrize("name", ["", "tensorrt_librar", "x" * 100])
