@@ -12,8 +12,8 @@ from models.corner_cases import CORNERS
 
 pytestmark = pytest.mark.gpu
 
-# Engines may round products to TF32, and half precision once more than eager does.
-TOLERANCE = {torch.float32: 2e-3, torch.float16: 5e-3}
+# Engines may round products to TF32, here in sums of up to 27, and half precision once more than eager does.
+TOLERANCE = {torch.float32: 1e-2, torch.float16: 5e-3}
 
 
 @pytest.mark.parametrize("name", CORNERS)
@@ -54,4 +54,4 @@ def test_a_module_on_the_gpu_is_exported_like_one_on_the_cpu(tmp_path: Path) -> 
     (actual,) = load(tmp_path / "model.pte").execute(list(corner.inputs))
     with torch.no_grad():
         expected = module.cpu()(*corner.inputs)
-    torch.testing.assert_close(actual, expected, rtol=2e-3, atol=2e-3)
+    torch.testing.assert_close(actual, expected, rtol=1e-2, atol=1e-2)

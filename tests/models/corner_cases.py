@@ -152,6 +152,16 @@ CORNERS = {
     "unused_input": _corner(lambda: Two(lambda x, y: x * 2), _random(3), _random(4)),
     "constant_output": _corner(lambda: One(lambda x: (x + 1, torch.ones(3))), _random(3)),
     "int64_beyond_32_bits": _corner(lambda: One(lambda x: (x + 2**40) * 3 - 1), torch.tensor([1, 2**31, 2**33])),
+    "int64_chosen": _corner(
+        lambda: Two(lambda x, y: torch.where(x > y, x - y, x * 3)),
+        torch.tensor([0, 2**31, -(2**31) - 1, 2**40, 2**53 + 1, -(2**62)]),
+        torch.tensor([5, 1, 1, -(2**40), 7, 2**62]),
+    ),
+    "int64_masked": _corner(lambda: One(lambda x: x.masked_fill(x * 2 > 7, 5)), torch.tensor([1, 2**33, 2**35])),
+    "int32_beyond_24_bits": _corner(
+        lambda: One(lambda x: (x * 3 - 1, x.clamp(0, 2**25 + 1), x // 7)),
+        torch.tensor([2**24 + 1, -5, 2**28 + 3]).int(),
+    ),
     "gather": _corner(lambda: Two(lambda x, y: x.gather(1, y)), _random(2, 5), torch.tensor([[0, 1], [2, 3]])),
     "integer_index": _corner(lambda: Two(lambda x, y: x[y]), _random(5, 3), torch.tensor([0, 4, 2])),
     "bool_mask": _corner(lambda: Three(torch.where), torch.tensor([True, False, True]), _random(3), _random(3, seed=1)),

@@ -21,6 +21,7 @@ from torch_tensorrt_executorch_runtime._blob import (
 )
 from torch_tensorrt_executorch_runtime._errors import ExportError
 from torch_tensorrt_executorch_runtime.export import _progress
+from torch_tensorrt_executorch_runtime.export._integers import select_int64_exactly
 from torch_tensorrt_executorch_runtime.export._interpreter import build_engine
 from torch_tensorrt_executorch_runtime.export._options import BuildOptions
 from torch_tensorrt_executorch_runtime.export._profiles import (
@@ -73,11 +74,14 @@ def partition_module(program: ExportedProgram, options: BuildOptions) -> tuple[t
     settings = compilation_settings(options)
     module = build_twin(program).module
     _rename_inputs(module)
+    select_int64_exactly(module)
     inputs = engine_inputs(_placeholders(module), program_ranges(program))
     module = importlib.import_module("torch_tensorrt.dynamo.lowering").post_lowering(module, settings)
     for node in list(module.graph.nodes):
         if node.op == "get_attr" and not node.users:
             module.graph.erase_node(node)
+        # The converters would let the engine write its result into the input, which is not theirs to decide.
+        node.meta["_trt_no_kv_alias"] = True
     module.recompile()
     names = [node.name for node in _placeholders(module)]
     if names != [entry.name for entry in inputs]:

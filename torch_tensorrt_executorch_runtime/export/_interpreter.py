@@ -11,6 +11,7 @@ import torch
 from torch_tensorrt_executorch_runtime._blob import Binding
 from torch_tensorrt_executorch_runtime._errors import ExportError
 from torch_tensorrt_executorch_runtime.export import _progress
+from torch_tensorrt_executorch_runtime.export._operator_support import ConversionError, operator_name
 from torch_tensorrt_executorch_runtime.export._options import BuildOptions
 from torch_tensorrt_executorch_runtime.export._profiles import EngineInput
 from torch_tensorrt_executorch_runtime.export._settings import compilation_settings
@@ -74,10 +75,20 @@ class _Interpreter(_conversion.TRTInterpreter):  # type: ignore[misc, name-defin
         except ExportError:
             raise
         except Exception as error:
-            node = self._cur_node_name or "an input"
-            raise ExportError(
-                f"Torch-TensorRT could not convert {node}: {error}. Keep the operator out with torch_executed_ops."
+            # PyTorch appends several lines about the graph.
+            reason = (str(error) or type(error).__name__).splitlines()[0]
+            operator = "" if self._cur_node is None else operator_name(self._cur_node.target)
+            raise ConversionError(
+                f"Torch-TensorRT could not convert {operator or 'an input'} ({self._cur_node_name}): {reason}. "
+                "Keep the operator out with torch_executed_ops.",
+                operator=operator,
             ) from error
+        if self.ctx.aliased_outputs:
+            names = [entry.input_binding_name for entry in self.ctx.aliased_outputs]
+            raise ExportError(
+                f"The engine would write into its inputs {names}, which the program expects unchanged. "
+                "Keep the operators that update them out with torch_executed_ops."
+            )
         if self.ctx.requires_output_allocator:
             raise ExportError(
                 "An engine's output shape depends on the values of its input, which no delegate can plan for. "

@@ -13,10 +13,20 @@ from executorch.exir.passes.dim_order_ops_registry import MemoryFormatOpsMap
 from torch.export import ExportedProgram
 from torch.fx.passes.operator_support import OperatorSupportBase
 
+from torch_tensorrt_executorch_runtime._errors import ExportError
+from torch_tensorrt_executorch_runtime.export._integers import rounds_integers
 from torch_tensorrt_executorch_runtime.export._settings import ENGINE_DTYPES, use_settings
 from torch_tensorrt_executorch_runtime.export._twin import build_twin
 
-__all__ = ["ENGINE_OPERATORS", "NodeSupport", "Reason", "is_engine_call", "operator_name", "plain_overload"]
+__all__ = [
+    "ENGINE_OPERATORS",
+    "ConversionError",
+    "NodeSupport",
+    "Reason",
+    "is_engine_call",
+    "operator_name",
+    "plain_overload",
+]
 
 ENGINE_OPERATORS = frozenset({"tensorrt::execute_engine", "tensorrt::no_op_placeholder_for_execute_engine"})
 
@@ -36,12 +46,14 @@ class Reason:
     COMPLEX = "complex numbers"
     DATA_DEPENDENT = "the output's shape depends on the input's values"
     CONTROL_FLOW = "control flow"
+    FAILED = "Torch-TensorRT fails to convert it"
     REFUSED = "the converter refuses these arguments"
     OTHER_BACKEND = "already lowered to another backend"
     NOT_COMPILED = "not part of a compiled engine"
     SHAPE_ARITHMETIC = "size arithmetic that other operators need as well"
     SIZE_FROM_OUTSIDE = "needs a size that is computed outside of the engine"
     MEMORY_FORMAT = "a tensor at the engine's boundary is not in the default memory format"
+    INTEGERS = "TensorRT would round or shorten these integers"
     EMPTY = "broadcasts to a tensor without elements"
     NO_COMPUTATION = "only moves or views data"
     NO_TENSOR_INPUT = "depends on no input"
@@ -51,6 +63,14 @@ class Reason:
     def dtype(dtype: torch.dtype) -> str:
         """Return the reason for a tensor of a type that engines do not take."""
         return f"{str(dtype).removeprefix('torch.')} tensor"
+
+
+class ConversionError(ExportError):
+    """An operator that TensorRT was thought to take could not be converted; ``operator`` is its name."""
+
+    def __init__(self, text: str, *, operator: str) -> None:
+        super().__init__(text)
+        self.operator = operator
 
 
 def operator_name(target: Any) -> str:
@@ -78,6 +98,7 @@ class NodeSupport(OperatorSupportBase):
     Args:
         program: The edge program. It is not changed, and its weights are not read.
         torch_executed_ops: Operators that the caller keeps out of TensorRT, as targets or names.
+        failed_ops: Names of operators whose conversion has failed.
         use_fp32_acc: Must be what the engines are built with.
         decompose_attention: Must be what the engines are built with.
     """
@@ -87,12 +108,14 @@ class NodeSupport(OperatorSupportBase):
         program: ExportedProgram,
         *,
         torch_executed_ops: Collection[Any] = (),
+        failed_ops: Collection[str] = (),
         use_fp32_acc: bool = False,
         decompose_attention: bool = False,
     ) -> None:
         self._twin = build_twin(program)
         self._excluded = {_excluded_name(target) for target in torch_executed_ops}
         registry = importlib.import_module("torch_tensorrt.dynamo.conversion._ConverterRegistry")
+        self._failed = frozenset(failed_ops)
         self._converters = registry.DYNAMO_CONVERTERS
         use_settings(use_fp32_acc=use_fp32_acc, decompose_attention=decompose_attention)
         self.reasons: dict[torch.fx.Node, str] = {}
@@ -120,6 +143,7 @@ class NodeSupport(OperatorSupportBase):
         return (
             self._structural_reason(node)
             or _value_reason(node)
+            or (Reason.INTEGERS if rounds_integers(node) else None)
             or (Reason.EMPTY if _broadcasts_to_nothing(node) else None)
             or (None if _is_pool_without_indices(node) else self._converter_reason(node))
         )
@@ -133,7 +157,7 @@ class NodeSupport(OperatorSupportBase):
             return self._reason(producer) if isinstance(producer, torch.fx.Node) else None
         if self._excluded & {operator_name(node.target), _packet_name(node.target)}:
             return Reason.EXCLUDED
-        return None
+        return Reason.FAILED if operator_name(node.target) in self._failed else None
 
     def _converter_reason(self, node: torch.fx.Node) -> str | None:
         if node.target is operator.getitem:

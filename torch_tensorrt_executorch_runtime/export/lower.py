@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+import logging
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from executorch.exir.backend.partitioner import Partitioner
 from torch_tensorrt_executorch_runtime._errors import ExportError
 from torch_tensorrt_executorch_runtime.export import _progress
 from torch_tensorrt_executorch_runtime.export._keywords import LowerKeywords, check_keywords
+from torch_tensorrt_executorch_runtime.export._operator_support import ConversionError
 from torch_tensorrt_executorch_runtime.export._options import BuildOptions
 from torch_tensorrt_executorch_runtime.export._sizes import has_dynamic_sizes, localize_sizes
 from torch_tensorrt_executorch_runtime.export._sources import Method, methods_of
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 __all__ = ["Lowered", "lower", "lower_methods"]
+
+_LOGGER = logging.getLogger("torch_tensorrt_executorch_runtime.export")
 
 _SOURCE_KEYWORDS = (
     "inputs",
@@ -86,18 +90,44 @@ def lower_methods(source: Any, options: Mapping[str, Any]) -> Lowered:
     _check_constant_methods(options.get("constant_methods"), names)
     extra = _per_method(options.get("partitioners"), names, "partitioners")
     _check_method_names(extra)
-    own = _partitioners(methods, options)
-    manager = _lower_once(methods, own, extra, options)
-    left_whole = {name: partitioner.kept_whole for name, partitioner in own.items()}
-    if any(left_whole.values()):
-        # Operators were kept whole for an engine that did not come about; ExecuTorch has kernels for their parts only.
-        own = _partitioners(methods, options)
-        for name, partitioner in own.items():
-            partitioner.decompose(left_whole[name])
-        manager = _lower_once(methods, own, extra, options)
+    manager, own = _lower_convertible(methods, extra, options)
     for name in names:
         _keep_initial_values(manager.exported_program(name))
     return Lowered(manager, methods, tuple(_outside(own)))
+
+
+def _lower_convertible(
+    methods: Mapping[str, Method], extra: Mapping[str, Sequence[Partitioner]], options: Mapping[str, Any]
+) -> tuple[EdgeProgramManager, dict[str, TensorRTPartitioner]]:
+    """Lower, leaving out one operator more each time that a conversion fails."""
+    failed: set[str] = set()
+    while True:
+        try:
+            return _lower_whole(methods, extra, options, failed)
+        except ConversionError as error:
+            if not error.operator or error.operator in failed:
+                raise
+            _LOGGER.warning("%s stays outside of TensorRT: %s", error.operator, error)
+            failed.add(error.operator)
+
+
+def _lower_whole(
+    methods: Mapping[str, Method],
+    extra: Mapping[str, Sequence[Partitioner]],
+    options: Mapping[str, Any],
+    failed: Collection[str],
+) -> tuple[EdgeProgramManager, dict[str, TensorRTPartitioner]]:
+    """Lower, and once more when operators were kept whole for an engine that did not come about."""
+    own = _partitioners(methods, options, failed)
+    manager = _lower_once(methods, own, extra, options)
+    left_whole = {name: partitioner.kept_whole for name, partitioner in own.items()}
+    if not any(left_whole.values()):
+        return manager, own
+    # ExecuTorch has kernels for the parts of these operators only.
+    own = _partitioners(methods, options, failed)
+    for name, partitioner in own.items():
+        partitioner.decompose(left_whole[name])
+    return _lower_once(methods, own, extra, options), own
 
 
 def _lower_once(
@@ -137,10 +167,15 @@ def _check_environment(options: Mapping[str, Any]) -> None:
         )
 
 
-def _partitioners(methods: Mapping[str, Method], options: Mapping[str, Any]) -> dict[str, TensorRTPartitioner]:
+def _partitioners(
+    methods: Mapping[str, Method], options: Mapping[str, Any], failed: Collection[str]
+) -> dict[str, TensorRTPartitioner]:
     specs = _per_method(options.get("compile_specs"), tuple(methods), "compile_specs")
     chosen = {key: options[key] for key in _PARTITIONER_KEYWORDS if key in options}
-    return {name: TensorRTPartitioner(specs[name], **chosen) for name in methods}
+    partitioners = {name: TensorRTPartitioner(specs[name], **chosen) for name in methods}
+    for partitioner in partitioners.values():
+        partitioner.leave_out(failed)
+    return partitioners
 
 
 def _per_method(value: Any, names: tuple[str, ...], option: str) -> dict[str, list[Any]]:

@@ -89,6 +89,7 @@ class TensorRTPartitioner(Partitioner):  # type: ignore[misc]
         self._excluded = tuple(torch_executed_ops)
         self._min_block_size = min_block_size
         self._decomposed: frozenset[Any] = frozenset()
+        self._failed: frozenset[str] = frozenset()
         self._ranges: dict[Any, Any] = {}
         self._whole: set[Any] = set()
         self._table: frozenset[Any] | None = None
@@ -99,6 +100,10 @@ class TensorRTPartitioner(Partitioner):  # type: ignore[misc]
         For operators in ``kept_whole`` after :meth:`partition`: they were kept for an engine that did not come about.
         """
         self._decomposed = frozenset(operators)
+
+    def leave_out(self, operators: Iterable[str]) -> None:
+        """Keep operators out whose conversion has failed, by their names."""
+        self._failed = frozenset(operators)
 
     def transform_for_pre_decomposition(self, ep: ExportedProgram) -> ExportedProgram:
         """Decompose what TensorRT wants decomposed, before ExecuTorch decomposes everything else."""
@@ -131,6 +136,7 @@ class TensorRTPartitioner(Partitioner):  # type: ignore[misc]
             support = NodeSupport(
                 exported_program,
                 torch_executed_ops=self._excluded,
+                failed_ops=self._failed,
                 use_fp32_acc=self.options.use_fp32_acc,
                 decompose_attention=self.options.decompose_attention,
             )
@@ -186,6 +192,7 @@ class TensorRTPartitioner(Partitioner):  # type: ignore[misc]
         support = NodeSupport(
             program,
             torch_executed_ops=self._excluded,
+            failed_ops=self._failed,
             use_fp32_acc=self.options.use_fp32_acc,
             decompose_attention=self.options.decompose_attention,
         )

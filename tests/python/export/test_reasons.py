@@ -7,10 +7,11 @@ import json
 import pytest
 import torch
 from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
-from export_helpers import One, Two, check_against_eager, lower_model
+from export_helpers import One, Two, check_against_eager, check_bindings, lower_model
 from torch import nn
 from torch.export import Dim
 
+from torch_tensorrt_executorch_runtime._errors import ExportError
 from torch_tensorrt_executorch_runtime.export import TensorRTPartitioner
 
 TOO_FEW = {"require_engine": False}
@@ -136,3 +137,97 @@ def test_the_partitioner_alone_leaves_sizes_outside_that_engines_cannot_take():
 
     reasons = {entry.reason for entry in partitioner.outside}
     assert "needs a size that is computed outside of the engine" in reasons
+
+
+@pytest.mark.parametrize(
+    ("function", "dtype", "operator"),
+    [
+        (lambda x: -x, torch.int32, "aten.neg.default"),
+        (lambda x: x.amax(0), torch.int32, "aten.amax.default"),
+        (lambda x: x.cumsum(0), torch.int64, "aten.cumsum.default"),
+        (lambda x: x.clamp(max=2**40), torch.int64, "aten.clamp.default"),
+        (lambda x: x.scatter(0, torch.zeros(1, 3, dtype=torch.int64), x), torch.int32, "aten.scatter.src"),
+    ],
+)
+def test_integers_that_tensorrt_would_round_stay_outside(function, dtype, operator):
+    module = One(lambda x: function(x) + 1)
+    x = torch.tensor([[1, 2, 3], [4, 5, 6]], dtype=dtype)
+
+    result = lower_model(module, x)
+
+    assert result.outside[operator] == "TensorRT would round or shorten these integers"
+    check_against_eager(result, module, x)
+
+
+def _casts(monkeypatch, module, *inputs):
+    """Return the types between which the networks of a model convert."""
+    from torch_tensorrt_executorch_runtime.export._interpreter import _Interpreter
+
+    found = set()
+    construct = _Interpreter.construct
+
+    def recording(self):
+        construct(self)
+        layers = [self.ctx.net.get_layer(index) for index in range(self.ctx.net.num_layers)]
+        for layer in layers:
+            if layer.type.name == "CAST":
+                found.add((layer.get_input(0).dtype.name, layer.get_output(0).dtype.name))
+
+    monkeypatch.setattr(_Interpreter, "construct", recording)
+    lower_model(module, *inputs)
+    return found
+
+
+def test_int64_is_chosen_without_becoming_int32(monkeypatch):
+    module = Two(lambda x, y: torch.where(x > y, x, y * 2))
+
+    casts = _casts(monkeypatch, module, torch.tensor([2**40, 1]), torch.tensor([1, 2**41]))
+
+    assert ("INT64", "INT32") not in casts
+
+
+def test_an_engine_never_writes_into_its_inputs():
+    class Cache(nn.Module):
+        def forward(self, keys, x, position):
+            return keys.index_copy(2, position, x).mean(), keys.sum()
+
+    module = Cache()
+    inputs = (torch.zeros(1, 2, 8, 4), torch.ones(1, 2, 1, 4), torch.tensor([1]))
+
+    result = lower_model(module, *inputs)
+
+    assert result.blobs[0].metadata.aliases == ()
+    check_bindings(result)
+    check_against_eager(result, module, *inputs)
+
+
+def test_an_operator_that_cannot_be_converted_stays_outside(monkeypatch, caplog):
+    from torch_tensorrt_executorch_runtime.export._interpreter import _Interpreter
+
+    call = _Interpreter.call_function
+
+    def failing(self, target, args, kwargs):
+        if target is torch.ops.aten.tanh.default:
+            raise ValueError("no such layer")
+        return call(self, target, args, kwargs)
+
+    monkeypatch.setattr(_Interpreter, "call_function", failing)
+    module = One(lambda x: torch.tanh(x.sin()).cos())
+
+    result = lower_model(module, torch.rand(3))
+
+    assert result.outside == {"aten.tanh.default": "Torch-TensorRT fails to convert it"}
+    assert len(result.blobs) == 2
+    assert "aten.tanh.default stays outside of TensorRT: Torch-TensorRT could not convert" in caplog.text
+
+
+def test_a_conversion_that_goes_on_failing_is_reported(monkeypatch):
+    from torch_tensorrt_executorch_runtime.export._interpreter import _Interpreter
+
+    def failing(self, target, args, kwargs):
+        raise ValueError("no such layer")
+
+    monkeypatch.setattr(_Interpreter, "placeholder", failing)
+
+    with pytest.raises(ExportError, match=r"could not convert .*no such layer.* Keep the operator out with torch_exec"):
+        lower_model(One(torch.tanh), torch.rand(3))
