@@ -5,7 +5,7 @@
 #
 # Writes h200-every-tensor.json and h200-fast-and-lean.json, each after every step. The wheel of this tree must be
 # installed already (tests/gpu/run_all.sh does it), or TTER_BUILD_WHEEL=1 does it here. TTER_PROGRAMS names a folder, or
-# an archive of one, with the programs that `python -m gpu.every_tensor.programs` wrote; what is missing is written here.
+# archives of it separated by spaces, with the programs that `python -m gpu.every_tensor.programs` wrote; what is missing is written here.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 export PYTHONUNBUFFERED=1 TTER_COMMAND="tests/gpu/run_3_and_4.sh"
@@ -38,8 +38,9 @@ build tests/gpu/every_tensor/cpp "$work/gpu_cases" &
 # The delegate's own objects, for calls of the bare engine.
 [ -n "${TTER_CALL_OVERHEAD:-}" ] || build . "$work/benchmarks" -DTENSORRT_EXECUTORCH_BENCHMARKS=ON \
   -DTENSORRT_EXECUTORCH_TESTS=OFF -DCMAKE_BUILD_TYPE=Release &
-if [ -f "$programs" ]; then
-  mkdir -p "$work/programs" && tar -C "$work/programs" --strip-components=1 -xf "$programs"
+if [ ! -d "$programs" ]; then
+  mkdir -p "$work/programs"
+  for archive in ${TTER_PROGRAMS:-}; do tar -C "$work/programs" --strip-components=1 -xf "$archive"; done
   programs="$work/programs"
 fi
 "$python" -W ignore -m gpu.every_tensor.programs "$programs" >"$work/programs.log" 2>&1 || grep FAILED "$work/programs.log"
