@@ -233,18 +233,17 @@ PROGRAMS = {**_memory_modes(), **_layouts(), **_graphs(), **_models()}
 
 
 def write(name: str, folder: Path) -> Path:
-    """Write a program, and beside it ``<name>.engine`` when it has one engine; return its path.
+    """Write a program and return its path.
 
     A program that cannot be exported leaves ``<name>.refused`` with the sentence that says why.
     """
-    from gpu.blobs import find_blobs
-    from torch_tensorrt_executorch_runtime import ExportError
-    from torch_tensorrt_executorch_runtime.export import save
-
     path = folder / f"{name}.pte"
     refused = folder / f"{name}.refused"
     if path.exists() or refused.exists():
         return path
+    from torch_tensorrt_executorch_runtime import ExportError
+    from torch_tensorrt_executorch_runtime.export import save
+
     program = PROGRAMS[name]
     exported = {
         method: torch.export.export(program.module(seed), program.example())
@@ -255,10 +254,6 @@ def write(name: str, folder: Path) -> Path:
         save(source, path, backend_config=program.config(), progress=False, **program.options)
     except ExportError as error:
         refused.write_text(f"{error}\n")
-        return path
-    blobs = find_blobs(path)
-    if len(blobs) == 1:
-        path.with_suffix(".engine").write_bytes(blobs[0].engine)
     return path
 
 
