@@ -16,6 +16,17 @@ struct Pools {
     static auto* const pools = new Pools;
     return *pools;
   }
+
+  std::map<int, std::shared_ptr<ScratchPool>> in_use() {
+    const std::lock_guard<std::mutex> lock(mutex);
+    std::map<int, std::shared_ptr<ScratchPool>> pools;
+    for (const auto& [device, kept] : by_device) {
+      if (auto pool = kept.lock()) {
+        pools[device] = std::move(pool);
+      }
+    }
+    return pools;
+  }
 };
 
 }  // namespace
@@ -33,17 +44,24 @@ std::shared_ptr<ScratchPool> ScratchPool::of(int device) {
 }
 
 uint64_t ScratchPool::bytes_on(int device) {
-  std::shared_ptr<ScratchPool> pool;
-  {
-    auto& pools = Pools::instance();
-    const std::lock_guard<std::mutex> lock(pools.mutex);
-    pool = pools.by_device[device].lock();
+  uint64_t total = 0;
+  for (const auto& [number, pool] : Pools::instance().in_use()) {
+    total += number == device ? pool->size_bytes() : 0;
   }
-  if (pool == nullptr) {
-    return 0;
+  return total;
+}
+
+uint64_t ScratchPool::bytes_on_all() {
+  uint64_t total = 0;
+  for (const auto& [number, pool] : Pools::instance().in_use()) {
+    total += pool->size_bytes();
   }
-  const std::lock_guard<std::mutex> lock(pool->mutex_);
-  return pool->block_.size_bytes();
+  return total;
+}
+
+uint64_t ScratchPool::size_bytes() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return block_.size_bytes();
 }
 
 Result<ScratchPool::Lease> ScratchPool::claim(size_t size_bytes, StreamView stream) {

@@ -53,10 +53,14 @@ class ScratchPool {
   /// Bytes that a GPU's pool holds now; 0 when nobody uses one.
   static uint64_t bytes_on(int device);
 
+  /// Bytes that the pools of all GPUs hold now.
+  static uint64_t bytes_on_all();
+
   /// Claims at least `size_bytes` for work on `stream`. The pool's GPU must be current.
   Result<Lease> claim(size_t size_bytes, StreamView stream);
 
  private:
+  uint64_t size_bytes();
   Error grow(size_t size_bytes);
 
   std::mutex mutex_;

@@ -48,6 +48,9 @@ std::optional<uint64_t> total_of(std::string_view name) {
   if (name == "engines") {
     return reports.size();
   }
+  if (name == "device.shared_scratch") {
+    return ScratchPool::bytes_on_all();
+  }
   const bool counts_fallbacks = name == "fallbacks";
   if (!counts_fallbacks && std::find(std::begin(kNumbers), std::end(kNumbers), name) == std::end(kNumbers)) {
     return std::nullopt;

@@ -140,6 +140,7 @@ TEST_F(SharedScratch, IsAsLargeAsTheLargestNeed) {
   }
   EXPECT_GE(ScratchPool::bytes_on(0), 8000u);
   EXPECT_LT(ScratchPool::bytes_on(0), 16000u);
+  EXPECT_EQ(ScratchPool::bytes_on_all(), ScratchPool::bytes_on(0) + ScratchPool::bytes_on(1));
   expect_adds(delegates[0], 1);
 }
 
