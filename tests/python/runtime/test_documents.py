@@ -60,6 +60,8 @@ def test_every_option_and_variable_is_described() -> None:
     page = (ROOT / "docs" / "options.md").read_text()
     for name in (*_options._PROCESS_OPTIONS, *_options._LOAD_OPTIONS):
         assert f"`{name}`" in page, name
+    in_cpp = re.findall(r'string_view k\w+ = "(\w+)";', (ROOT / "src" / "engine" / "options.cpp").read_text())
+    assert {*_options._PROCESS_OPTIONS, *_options._LOAD_OPTIONS} == set(in_cpp)
     sources = [*(ROOT / "src").rglob("*.cpp"), *(ROOT / "torch_tensorrt_executorch_runtime").rglob("*.py")]
     text = "\n".join(path.read_text() for path in sources)
     variables = set(re.findall(r'"((?:TENSORRT_EXECUTORCH|TORCH_TENSORRT_SKIP)_[A-Z_]+)"', text))
