@@ -21,6 +21,7 @@ from torch_tensorrt_executorch_runtime._blob import (
 )
 from torch_tensorrt_executorch_runtime._errors import ExportError
 from torch_tensorrt_executorch_runtime.export import _progress
+from torch_tensorrt_executorch_runtime.export._full_float32 import split_float32_products
 from torch_tensorrt_executorch_runtime.export._integers import select_int64_exactly
 from torch_tensorrt_executorch_runtime.export._interpreter import build_engine
 from torch_tensorrt_executorch_runtime.export._options import BuildOptions
@@ -30,7 +31,7 @@ from torch_tensorrt_executorch_runtime.export._profiles import (
     program_ranges,
     static_shape,
 )
-from torch_tensorrt_executorch_runtime.export._settings import compilation_settings
+from torch_tensorrt_executorch_runtime.export._settings import compilation_settings, splits_float32
 from torch_tensorrt_executorch_runtime.export._torch_tensorrt import tensorrt_version, uses_tensorrt_rtx
 from torch_tensorrt_executorch_runtime.export._twin import build_twin
 
@@ -82,6 +83,8 @@ def partition_module(program: ExportedProgram, options: BuildOptions) -> tuple[t
             module.graph.erase_node(node)
         # The converters would let the engine write its result into the input, which is not theirs to decide.
         node.meta["_trt_no_kv_alias"] = True
+    if splits_float32(options):
+        split_float32_products(module)
     module.recompile()
     names = [node.name for node in _placeholders(module)]
     if names != [entry.name for entry in inputs]:

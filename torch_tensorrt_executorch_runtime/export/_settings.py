@@ -8,9 +8,9 @@ from typing import Any
 import torch
 
 from torch_tensorrt_executorch_runtime.export._options import BuildOptions
-from torch_tensorrt_executorch_runtime.export._torch_tensorrt import load_torch_tensorrt
+from torch_tensorrt_executorch_runtime.export._torch_tensorrt import load_torch_tensorrt, uses_tensorrt_rtx
 
-__all__ = ["ENGINE_DTYPES", "compilation_settings", "use_settings"]
+__all__ = ["ENGINE_DTYPES", "compilation_settings", "decomposes_attention", "splits_float32", "use_settings"]
 
 # Types that an engine reads and writes as they are. Any other type would be converted without a word.
 ENGINE_DTYPES = frozenset({torch.float32, torch.float16, torch.bfloat16, torch.int32, torch.int64, torch.bool})
@@ -34,10 +34,23 @@ def compilation_settings(options: BuildOptions) -> Any:
         optimization_level=options.optimization_level,
         max_aux_streams=options.max_aux_streams,
         use_fp32_acc=options.use_fp32_acc,
-        decompose_attention=options.decompose_attention,
+        decompose_attention=decomposes_attention(options),
         disable_tf32=options.disable_tf32,
         enable_weight_streaming=options.enable_weight_streaming,
     )
+
+
+def splits_float32(options: BuildOptions) -> bool:
+    """Say whether float32 products are rewritten to stay float32.
+
+    TensorRT-RTX rounds their factors to TF32 whatever it is told; TensorRT obeys the builder's flag.
+    """
+    return options.disable_tf32 and uses_tensorrt_rtx()
+
+
+def decomposes_attention(options: BuildOptions) -> bool:
+    """Say whether attention is built out of small operators, whose products can be rewritten."""
+    return options.decompose_attention or splits_float32(options)
 
 
 def use_settings(**changed: Any) -> Any:

@@ -18,7 +18,7 @@ from executorch.exir.passes.dim_order_ops_registry import MemoryFormatOpsMap
 from torch.export import ExportedProgram
 from torch.fx.passes.shape_prop import TensorMetadata
 
-__all__ = ["Twin", "aten_target", "build_twin"]
+__all__ = ["Twin", "aten_target", "build_twin", "tensor_meta"]
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def build_twin(program: ExportedProgram) -> Twin:
             if node.op == "get_attr":
                 setattr(root, str(node.target), getattr(program.graph_module, str(node.target)))
         # The passes that run on the twin write into the meta dictionaries, which must stay the edge graph's own.
-        copied.meta = {**node.meta, **_tensor_meta(node)}
+        copied.meta = {**node.meta, **tensor_meta(node.meta.get("val"))}
         of[node] = copied
     module = torch.fx.GraphModule(root, graph)
     return Twin(module, of)
@@ -64,9 +64,8 @@ def aten_target(target: Any) -> Any:
     return _VIEW_OF.get(overload) or _view_of_copy(overload)
 
 
-def _tensor_meta(node: torch.fx.Node) -> dict[str, TensorMetadata]:
+def tensor_meta(value: Any) -> dict[str, TensorMetadata]:
     """Return what some converters read instead of ``val``, and which exported programs do not have everywhere."""
-    value = node.meta.get("val")
     if not isinstance(value, torch.Tensor):
         return {}
     # Not by PyTorch's own helper: it would ask about the memory format, which adds guards to dynamic sizes.

@@ -28,6 +28,7 @@ from torch_tensorrt_executorch_runtime.export._options import (
 )
 from torch_tensorrt_executorch_runtime.export._partitions import propose_engine_calls, propose_partitions
 from torch_tensorrt_executorch_runtime.export._profiles import RANGES_META
+from torch_tensorrt_executorch_runtime.export._settings import decomposes_attention
 from torch_tensorrt_executorch_runtime.export._torch_tensorrt import load_torch_tensorrt
 from torch_tensorrt_executorch_runtime.export.report import OutsideOperator, outside_operators
 
@@ -113,7 +114,7 @@ class TensorRTPartitioner(Partitioner):  # type: ignore[misc]
         load_torch_tensorrt()
         lowering = importlib.import_module("torch_tensorrt.dynamo.lowering")
         table = lowering.get_decompositions(
-            False, self.options.decompose_attention, False, use_fp32_acc=self.options.use_fp32_acc
+            False, decomposes_attention(self.options), False, use_fp32_acc=self.options.use_fp32_acc
         )
         decomposed: ExportedProgram = in_default_layout(ep).run_decompositions(table)
         return decomposed
@@ -138,7 +139,7 @@ class TensorRTPartitioner(Partitioner):  # type: ignore[misc]
                 torch_executed_ops=self._excluded,
                 failed_ops=self._failed,
                 use_fp32_acc=self.options.use_fp32_acc,
-                decompose_attention=self.options.decompose_attention,
+                decompose_attention=decomposes_attention(self.options),
             )
             proposal = propose_partitions(exported_program, support, min_block_size=self._min_block_size)
         self.outside = outside_operators(proposal.outside)
@@ -194,7 +195,7 @@ class TensorRTPartitioner(Partitioner):  # type: ignore[misc]
             torch_executed_ops=self._excluded,
             failed_ops=self._failed,
             use_fp32_acc=self.options.use_fp32_acc,
-            decompose_attention=self.options.decompose_attention,
+            decompose_attention=decomposes_attention(self.options),
         )
         refused = {node.target for node in candidates if not support.is_node_supported({}, node)}
         refused |= self._decomposed

@@ -30,6 +30,7 @@ __all__ = [
     "read_pte",
 ]
 
+DEFAULTS = BuildOptions()
 TOLERANCE = {torch.float16: 1e-2, torch.bfloat16: 2e-2, torch.float32: 1e-5, torch.float64: 1e-9}
 
 
@@ -63,11 +64,17 @@ class Result:
         """The reason for each operator outside."""
         return {entry.op: entry.reason for entry in self.lowered.outside}
 
-    def run(self, *inputs: Any) -> list[Any]:
+    def run(
+        self,
+        *inputs: Any,
+        options: BuildOptions = DEFAULTS,
+        runner: Callable[[torch.fx.GraphModule], torch.fx.Interpreter] = torch.fx.Interpreter,
+    ) -> list[Any]:
         """Run the program on the CPU, each engine by the module that TensorRT's converters were given."""
         for module in self.delegates:
             if module.backend_id == BACKEND_ID:
-                module.forward = _partition(module)
+                # ExecuTorch runs a delegate on the CPU by the module that its program makes.
+                module.original_module.module = _partition(module.original_module, options, runner)
         return pytree.tree_leaves(self.program.module()(*inputs))
 
 
@@ -76,9 +83,9 @@ def lower_model(module: Any, *inputs: Any, **options: Any) -> Result:
     return Result(lower_methods(module, {**arguments, **options}))
 
 
-def _partition(module: Any) -> Callable[..., Any]:
-    lowered, _ = _engine_builder.partition_module(module.original_module, BuildOptions())
-    return lambda *inputs: list(lowered(*inputs))
+def _partition(program: Any, options: BuildOptions, runner: Callable[..., Any]) -> Callable[[], Callable[..., Any]]:
+    lowered, _ = _engine_builder.partition_module(program, options)
+    return lambda: lambda *inputs: list(runner(lowered).run(*inputs))
 
 
 def check_against_eager(result: Result, module: nn.Module, *inputs: Any) -> None:
