@@ -22,7 +22,7 @@ from torch_tensorrt_executorch_runtime._blob import (
 from torch_tensorrt_executorch_runtime._errors import ExportError
 from torch_tensorrt_executorch_runtime.export import _progress
 from torch_tensorrt_executorch_runtime.export._full_float32 import split_float32_products
-from torch_tensorrt_executorch_runtime.export._integers import select_int64_exactly
+from torch_tensorrt_executorch_runtime.export._integers import keep_integers_exact
 from torch_tensorrt_executorch_runtime.export._interpreter import build_engine
 from torch_tensorrt_executorch_runtime.export._options import BuildOptions
 from torch_tensorrt_executorch_runtime.export._profiles import (
@@ -75,7 +75,7 @@ def partition_module(program: ExportedProgram, options: BuildOptions) -> tuple[t
     settings = compilation_settings(options)
     module = build_twin(program).module
     _rename_inputs(module)
-    select_int64_exactly(module)
+    keep_integers_exact(module)
     inputs = engine_inputs(_placeholders(module), program_ranges(program))
     module = importlib.import_module("torch_tensorrt.dynamo.lowering").post_lowering(module, settings)
     for node in list(module.graph.nodes):

@@ -68,7 +68,7 @@ class _Splitter:
 
     def split_product(self, node: torch.fx.Node) -> None:
         positions = _FACTORS[node.target]
-        factors = [node.args[position] for position in positions]
+        factors: list[Any] = [node.args[position] for position in positions]
         if not all(self._is_float32(factor) for factor in factors) or all(map(_was_half, factors)):
             return
         (high_x, low_x), (high_w, low_w) = (self._split(factor) for factor in factors)
@@ -140,18 +140,16 @@ def _next_call(node: torch.fx.Node) -> torch.fx.Node:
 
 def _correction(node: torch.fx.Node, x: torch.fx.Node, w: torch.fx.Node) -> torch.fx.Node:
     """Return the product of two parts in the manner of ``node``, but without what ``node`` adds to it."""
-    make = _CORRECTIONS.get(node.target)
-    if make is None:
-        return _like(node, node.graph.call_function(node.target, (x, w), node.kwargs))
+    make = _CORRECTIONS.get(node.target, _alone)
     return make(node, x, w)
 
 
+def _alone(node: torch.fx.Node, x: torch.fx.Node, w: torch.fx.Node) -> torch.fx.Node:
+    return _again(node, x, w)
+
+
 def _convolution(node: torch.fx.Node, x: torch.fx.Node, w: torch.fx.Node) -> torch.fx.Node:
-    return _like(node, node.graph.call_function(node.target, (x, w, None, *node.args[3:]), node.kwargs))
-
-
-def _linear(node: torch.fx.Node, x: torch.fx.Node, w: torch.fx.Node) -> torch.fx.Node:
-    return _like(node, node.graph.call_function(node.target, (x, w)))
+    return _again(node, x, w, None, *node.args[3:])
 
 
 def _scaled(product: Any) -> Callable[[torch.fx.Node, torch.fx.Node, torch.fx.Node], torch.fx.Node]:
@@ -167,8 +165,11 @@ _CORRECTIONS: dict[Any, Callable[[torch.fx.Node, torch.fx.Node, torch.fx.Node], 
     _aten.addmm.default: _scaled(_aten.mm.default),
     _aten.baddbmm.default: _scaled(_aten.bmm.default),
     _aten.convolution.default: _convolution,
-    _aten.linear.default: _linear,
 }
+
+
+def _again(node: torch.fx.Node, *arguments: Any) -> torch.fx.Node:
+    return _like(node, node.graph.create_node("call_function", node.target, arguments, {}))
 
 
 def _with(arguments: tuple[Any, ...], positions: tuple[int, int], values: tuple[Any, Any]) -> tuple[Any, ...]:

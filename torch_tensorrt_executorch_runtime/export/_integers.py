@@ -6,7 +6,9 @@ from typing import Any
 
 import torch
 
-__all__ = ["rounds_integers", "select_int64_exactly"]
+__all__ = ["keep_integers_exact", "rounds_integers"]
+
+_aten = torch.ops.aten
 
 # Found by converting each operator on integers and looking for casts of its data in the network.
 _INEXACT = {
@@ -39,6 +41,9 @@ _INEXACT = {
     ),
 }
 
+_ROUNDING = frozenset({_aten.ceil.default, _aten.floor.default, _aten.round.default, _aten.trunc.default})
+_SUMS = frozenset({_aten.sum.default, _aten.sum.dim_IntList})
+
 # Elsewhere a number is taken for an int32 wherever it stands beside a tensor.
 _TAKES_ANY_SCALAR = frozenset({"aten.add", "aten.mul", "aten.sub"})
 
@@ -48,22 +53,57 @@ def rounds_integers(node: torch.fx.Node) -> bool:
     packet = str(getattr(node.target, "overloadpacket", ""))
     if _is_pointwise(node) and packet not in _TAKES_ANY_SCALAR and any(map(_is_long, node.args)):
         return True
+    if packet == "aten.arange" and any(map(_is_long, node.args)):
+        return True
     data = node.all_input_nodes[0].meta.get("val") if node.all_input_nodes else None
     return isinstance(data, torch.Tensor) and packet in _INEXACT.get(data.dtype, ())
 
 
-def select_int64_exactly(module: torch.fx.GraphModule) -> None:
-    """Rewrite ``where(c, a, b)`` on int64, which the converter computes in int32, as ``b + c * (a - b)``.
+def keep_integers_exact(module: torch.fx.GraphModule) -> None:
+    """Rewrite, in place, what the converters would compute on shortened integers or numbers.
 
-    Integers wrap around, so this is exact even where the difference overflows.
+    * ``where(c, a, b)`` on int64 is computed in int32, so it becomes ``b + c * (a - b)``. Integers wrap around, which
+      makes this exact even where the difference overflows.
+    * A fraction beside integers is cut to an integer (``x < 0.5`` to ``x < 0``), so they become float32, as in PyTorch.
+    * Sums of int32 and bool are taken in 32 bits, so they become int64 first, as in PyTorch.
+    * Rounding an integer is left out; it would be done in float32, or refused by TensorRT.
     """
     for node in list(module.graph.nodes):
-        if node.target is torch.ops.aten.where.self and node.meta["val"].dtype == torch.int64:
-            with module.graph.inserting_before(node):
-                replacement = _arithmetic_select(module.graph, *node.args)
-            node.replace_all_uses_with(replacement)
-            module.graph.erase_node(node)
+        if node.op == "call_function" and isinstance(node.meta.get("val"), torch.Tensor):
+            _keep_node_exact(node)
     module.recompile()
+
+
+def _keep_node_exact(node: torch.fx.Node) -> None:
+    with node.graph.inserting_before(node):
+        if node.target is _aten.where.self and node.meta["val"].dtype == torch.int64:
+            _replace(node, _arithmetic_select(node.graph, *node.args))
+        elif node.target in _ROUNDING and not node.meta["val"].is_floating_point():
+            _replace(node, node.all_input_nodes[0])
+        elif node.target in _SUMS and node.meta["val"].dtype == torch.int64:
+            _cast_inputs(node, torch.int64)
+        elif _is_pointwise(node) and _has_fraction_beside_integers(node):
+            _cast_inputs(node, torch.float32)
+        elif node.target is _aten.isinf.default and not node.all_input_nodes[0].meta["val"].is_floating_point():
+            # TensorRT refuses int64 here. No integer is infinite as float32 either.
+            _cast_inputs(node, torch.float32)
+
+
+def _replace(node: torch.fx.Node, other: torch.fx.Node) -> None:
+    node.replace_all_uses_with(other)
+    node.graph.erase_node(node)
+
+
+def _cast_inputs(node: torch.fx.Node, dtype: torch.dtype) -> None:
+    for source in list(node.all_input_nodes):
+        if source.meta["val"].dtype != dtype:
+            node.replace_input_with(source, _call(node.graph, _aten._to_copy.default, source, dtype=dtype))
+
+
+def _has_fraction_beside_integers(node: torch.fx.Node) -> bool:
+    values = [source.meta.get("val") for source in node.all_input_nodes]
+    whole = all(isinstance(value, torch.Tensor) and not value.is_floating_point() for value in values)
+    return whole and any(isinstance(argument, float) for argument in node.args)
 
 
 def _is_pointwise(node: torch.fx.Node) -> bool:
@@ -75,11 +115,10 @@ def _is_long(argument: Any) -> bool:
 
 
 def _arithmetic_select(graph: torch.fx.Graph, condition: Any, first: Any, second: Any) -> torch.fx.Node:
-    aten = torch.ops.aten
-    chosen = _call(graph, aten._to_copy.default, condition, dtype=torch.int64)
-    difference = _call(graph, aten.sub.Tensor, first, second)
-    product = _call(graph, aten.mul.Tensor, chosen, difference)
-    return _call(graph, aten.add.Tensor, second, product)
+    chosen = _call(graph, _aten._to_copy.default, condition, dtype=torch.int64)
+    difference = _call(graph, _aten.sub.Tensor, first, second)
+    product = _call(graph, _aten.mul.Tensor, chosen, difference)
+    return _call(graph, _aten.add.Tensor, second, product)
 
 
 def _call(graph: torch.fx.Graph, target: Any, *arguments: Any, **keywords: Any) -> torch.fx.Node:

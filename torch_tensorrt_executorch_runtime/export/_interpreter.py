@@ -115,6 +115,19 @@ class _Interpreter(_conversion.TRTInterpreter):  # type: ignore[misc, name-defin
             )
         return bytes(host)
 
+    def run_node(self, n: torch.fx.Node) -> Any:
+        """Convert one node, to the type that the graph says.
+
+        Converters leave int32 where PyTorch has int64 (indices, sums), and the next ones would compute in it.
+        """
+        result = super().run_node(n)
+        value = n.meta.get("val")
+        trt = tensorrt()
+        if n.op != "call_function" or not isinstance(value, torch.Tensor) or not isinstance(result, trt.ITensor):
+            return result
+        dtype = _enums.dtype._from(value.dtype).to(trt.DataType)
+        return result if result.dtype == dtype else self.ctx.net.add_cast(result, dtype).get_output(0)
+
     def output(self, target: str, args: Any, kwargs: Any) -> list[Any]:
         """Mark the network's outputs, one for each output of the module."""
         del target, kwargs
