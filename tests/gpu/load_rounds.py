@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import io
 import json
 import sys
 from pathlib import Path
@@ -35,7 +36,7 @@ def one_round(path: str, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
 def main() -> None:
     path, rounds = sys.argv[1], int(sys.argv[2])
     ctypes.CDLL(sys.argv[3])
-    inputs = torch.load(sys.stdin.buffer, weights_only=True)
+    inputs = torch.load(io.BytesIO(sys.stdin.buffer.read()), weights_only=True)
     device, resident = [], []
     first = one_round(path, inputs)
     for _ in range(rounds):

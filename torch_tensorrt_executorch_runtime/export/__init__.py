@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+# First, because it imports quietly what the others import.
+from torch_tensorrt_executorch_runtime.export import _executorch as _executorch
 from torch_tensorrt_executorch_runtime.export._extend import ExtendedTorchTensorRT, extend_torch_tensorrt
 from torch_tensorrt_executorch_runtime.export._options import BuildOptions
 from torch_tensorrt_executorch_runtime.export.lower import lower

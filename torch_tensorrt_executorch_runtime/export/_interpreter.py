@@ -63,7 +63,10 @@ class _Interpreter(_conversion.TRTInterpreter):  # type: ignore[misc, name-defin
     def __init__(
         self, module: torch.fx.GraphModule, inputs: Sequence[EngineInput], outputs: Sequence[Binding], settings: Any
     ) -> None:
-        super().__init__(module, [_input_spec(entry) for entry in inputs], compilation_settings=settings)
+        # It warns about empty inputs, which the delegate serves.
+        with quiet("torch_tensorrt._Input"):
+            specs = [_input_spec(entry) for entry in inputs]
+        super().__init__(module, specs, compilation_settings=settings)
         self._outputs = outputs
 
     def construct(self) -> None:

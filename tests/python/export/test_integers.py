@@ -11,8 +11,11 @@ from torch.nn import functional
 from torch_tensorrt_executorch_runtime.export import _interpreter
 
 OPERATORS = {
-    **{name: getattr(torch, name) for name in "abs sign square relu floor ceil round trunc sum".split()},
-    **{name: getattr(torch, name) for name in "isnan isinf logical_not tril".split()},
+    **{
+        name: getattr(torch, name)
+        for name in ["abs", "sign", "square", "relu", "floor", "ceil", "round", "trunc", "sum"]
+    },
+    **{name: getattr(torch, name) for name in ["isnan", "isinf", "logical_not", "tril"]},
     "clamp": lambda x: x.clamp(-5, 7),
     "sum_of_a_row": lambda x: x.sum(1),
     "sort": lambda x: torch.sort(x, 1),
