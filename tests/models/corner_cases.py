@@ -98,6 +98,39 @@ class JsonKeys(nn.Module):
         return aliased_io + device_id * shape
 
 
+_INTEGER_OPERATORS: dict[str, Callable[[Tensor], Any]] = {
+    **{
+        name: getattr(torch, name)
+        for name in ["abs", "sign", "square", "relu", "floor", "ceil", "round", "trunc", "sum"]
+    },
+    **{name: getattr(torch, name) for name in ["isnan", "isinf", "logical_not", "tril"]},
+    "clamp": lambda x: x.clamp(-5, 7),
+    "sum_of_a_row": lambda x: x.sum(1),
+    "sort": lambda x: torch.sort(x, 1),
+    "indices_in_arithmetic": lambda x: torch.topk(x, 2)[1] * 2**33,
+    "any": lambda x: x.any(1),
+    "remainder": lambda x: torch.remainder(x, 3),
+    "fmod": lambda x: torch.fmod(x, 3),
+    "trunc_division": lambda x: torch.div(x, 3, rounding_mode="trunc"),
+    "floor_division": lambda x: x // 5,
+    "pad": lambda x: functional.pad(x, (1, 1), value=9),
+    "masked_fill": lambda x: x.masked_fill(x > 2, 4),
+    "where": lambda x: torch.where(x > 2, x, -3 * x.abs()),
+    "fraction_below": lambda x: x < 0.5,
+    "fraction_at_least": lambda x: x >= -0.5,
+    "fraction_times": lambda x: x * 0.75,
+    "range": lambda x: x + torch.arange(3) * 2**31,
+    "bits": lambda x: (x > 2).sum(1) * 2**31,
+}
+
+
+class IntegerOperators(nn.Module):
+    """Every operator by itself on the same integers, beside a float so that engines always have a reason."""
+
+    def forward(self, x, bias):
+        return bias + 1, [function(x) for function in _INTEGER_OPERATORS.values()]
+
+
 def _seeded(make: Callable[[], nn.Module]) -> Callable[[], nn.Module]:
     def build() -> nn.Module:
         torch.manual_seed(0)
@@ -161,6 +194,14 @@ CORNERS = {
     "int32_beyond_24_bits": _corner(
         lambda: One(lambda x: (x * 3 - 1, x.clamp(0, 2**25 + 1), x // 7)),
         torch.tensor([2**24 + 1, -5, 2**28 + 3]).int(),
+    ),
+    "int64_operators": _corner(
+        IntegerOperators, torch.tensor([[0, 2**40 + 1, -3], [4, -(2**33), 2**53 + 1]]), _random(3)
+    ),
+    "int32_operators": _corner(
+        IntegerOperators,
+        torch.tensor([[0, 2**24 + 1, -3], [2**31 - 1, 2**31 - 9, -(2**28) - 1]]).int(),
+        _random(3),
     ),
     "gather": _corner(lambda: Two(lambda x, y: x.gather(1, y)), _random(2, 5), torch.tensor([[0, 1], [2, 3]])),
     "integer_index": _corner(lambda: Two(lambda x, y: x[y]), _random(5, 3), torch.tensor([0, 4, 2])),

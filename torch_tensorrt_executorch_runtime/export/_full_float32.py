@@ -8,7 +8,8 @@ of which TF32 rounds only the smaller one::
 
 ``high`` is the factor as bfloat16, which TF32 holds exactly, and ``low`` is the rest. The last term is left out: it
 is below 2**-18 of the product, and so is what TF32 rounds off the two before it. Sums of products are kept in float32
-as ever. This takes three products for one. Weights are split when the model is exported, inputs at each call.
+as ever. This takes three products for one and twice the memory of the weights. Weights are split when the model is
+exported, inputs at each call.
 
 A factor that is infinite, or so near to float32's limit that bfloat16 rounds it to infinity, gives NaN.
 """

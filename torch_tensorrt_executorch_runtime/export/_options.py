@@ -47,7 +47,8 @@ class BuildOptions:
         max_aux_streams: Extra streams that the engine may use; None: TensorRT's choice.
         use_fp32_acc: Accumulate half precision matrix products in float32.
         decompose_attention: Build attention out of small operators.
-        disable_tf32: Do not round float32 products to TF32.
+        disable_tf32: Do not round float32 products to TF32. TensorRT-RTX would do so all the same, so each product is
+            built from parts that TF32 holds: about three times the arithmetic and twice the memory of the weights.
         enable_weight_streaming: Let the weights live in host memory (see ``weight_streaming_budget_per_engine``).
     """
 

@@ -5,46 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 from export_helpers import One, check_against_eager, lower_model
-from torch import nn
-from torch.nn import functional
 
+from models.corner_cases import CORNERS
 from torch_tensorrt_executorch_runtime.export import _interpreter
 
-OPERATORS = {
-    **{
-        name: getattr(torch, name)
-        for name in ["abs", "sign", "square", "relu", "floor", "ceil", "round", "trunc", "sum"]
-    },
-    **{name: getattr(torch, name) for name in ["isnan", "isinf", "logical_not", "tril"]},
-    "clamp": lambda x: x.clamp(-5, 7),
-    "sum_of_a_row": lambda x: x.sum(1),
-    "sort": lambda x: torch.sort(x, 1),
-    "indices_in_arithmetic": lambda x: torch.topk(x, 2)[1] * 2**33,
-    "any": lambda x: x.any(1),
-    "remainder": lambda x: torch.remainder(x, 3),
-    "fmod": lambda x: torch.fmod(x, 3),
-    "trunc_division": lambda x: torch.div(x, 3, rounding_mode="trunc"),
-    "floor_division": lambda x: x // 5,
-    "pad": lambda x: functional.pad(x, (1, 1), value=9),
-    "masked_fill": lambda x: x.masked_fill(x > 2, 4),
-    "where": lambda x: torch.where(x > 2, x, -3 * x.abs()),
-    "fraction_below": lambda x: x < 0.5,
-    "fraction_at_least": lambda x: x >= -0.5,
-    "fraction_times": lambda x: x * 0.75,
-    "range": lambda x: x + torch.arange(3) * 2**31,
-    "bits": lambda x: (x > 2).sum(1) * 2**31,
-}
 # A question that float32 answers as well, and arithmetic that PyTorch does in float32 too.
 MAY_BE_FLOAT = ("any", "isinf", "lt", "ge", "mul", "_to_copy")
-VALUES = {
-    torch.int64: [[0, 2**40 + 1, -3], [4, -(2**33), 2**53 + 1]],
-    torch.int32: [[0, 2**24 + 1, -3], [2**31 - 1, 2**31 - 9, -(2**28) - 1]],
-}
-
-
-class Each(nn.Module):
-    def forward(self, x, bias):
-        return bias + 1, [function(x) for function in OPERATORS.values()]
 
 
 @pytest.fixture
@@ -65,15 +31,16 @@ def converted(monkeypatch):
     return found
 
 
-@pytest.mark.parametrize("dtype", VALUES, ids=str)
-def test_integers_stay_exact_in_one_engine(dtype, converted):
-    x, module = torch.tensor(VALUES[dtype], dtype=dtype), Each()
+@pytest.mark.parametrize("name", ["int64_operators", "int32_operators"])
+def test_integers_stay_exact_in_one_engine(name, converted):
+    corner = CORNERS[name]
+    module = corner.make()
 
-    result = lower_model(module, x, torch.rand(3))
+    result = lower_model(module, *corner.inputs)
 
     assert len(result.blobs) == 1
     assert result.outside == {}
-    check_against_eager(result, module, x, torch.rand(3))
+    check_against_eager(result, module, *corner.inputs)
     names = {torch.int64: "INT64", torch.int32: "INT32", torch.bool: "BOOL", torch.float32: "FLOAT"}
     for node, value, types in converted:
         if node.op != "call_function" or not isinstance(node.meta["val"], torch.Tensor):
