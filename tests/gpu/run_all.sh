@@ -48,7 +48,7 @@ step "tests"
 alone=tests/gpu/test_load_rounds.py
 run() { PYTHONSAFEPATH=1 "$python" -m pytest -p no:cacheprovider -W default -ra --durations=10 ${TTER_PYTEST:-} "$@" 2>&1 | tee -a "$OUT/pytest.log"; return "${PIPESTATUS[0]}"; }
 workers=""
-"$python" -c 'import xdist' 2>/dev/null && workers="-n $((jobs < 6 ? jobs : 6))"
+"$python" -c 'import xdist' 2>/dev/null && workers="-n $((jobs < 10 ? jobs : 10))"
 rm -f "$OUT/pytest.log"
 run tests/gpu --ignore "$alone" --ignore tests/gpu/every_tensor $workers
 together="$?"
