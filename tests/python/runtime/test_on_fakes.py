@@ -82,11 +82,11 @@ CASES = {
                 same(forward.execute((x,))[0], x + 1)
     """,
     "counts_what_every_engine_did": """
-        assert package.stats() == []
+        before = len(package.stats())
         forward = load("chain")
         for _ in range(4):
             forward.execute((x,))
-        engines = package.stats()
+        engines = package.stats()[before:]
         assert len(engines) == 3, engines
         for engine in engines:
             assert engine.calls == engine.plain_calls + engine.replayed_calls == 4, engine
