@@ -29,7 +29,7 @@ class _Bar:
         self.engines = 0
 
     def stage(self, text: str) -> None:
-        self._progress.update(self._task, description=text, total=None, completed=0)
+        self._progress.update(self._task, description=text, total=None, completed=0, refresh=True)
 
     def phase(self, text: str, steps: int) -> None:
         self._progress.update(self._task, description=text, total=max(steps, 1), completed=0)
