@@ -40,10 +40,10 @@ OPERATORS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     ),
     "average pool": (lambda: nn.AdaptiveAvgPool2d(1), (1, 1280, 7, 7)),
     "linear": (lambda: nn.Linear(1280, 1000), (1, 1280)),
-    "relu6": (lambda: nn.ReLU6(), (1, 96, 56, 56)),
+    "relu6": (nn.ReLU6, (1, 96, 56, 56)),
     "softmax": (lambda: nn.Softmax(-1), (4, 1000)),
     "layer norm": (lambda: nn.LayerNorm(256), (4, 64, 256)),
-    "gelu": (lambda: nn.GELU(), (4, 64, 256)),
+    "gelu": (nn.GELU, (4, 64, 256)),
 }
 
 
