@@ -29,9 +29,9 @@ def set_option(name: str, value: OptionValue) -> None:
             ``"runtime_cache_folder"`` (str): where compiled kernels are kept; ``"off"`` keeps none, an empty text
             goes back to the default. ``"use_cuda_graphs"`` (bool): replay engines as CUDA graphs; False is a veto over
             what files ask for. ``"use_shared_activation_scratch"`` (bool): let the engines of a GPU take turns in one
-            block of scratch memory. ``"device_memory_budget"`` (str): bytes, in decimal digits, that the engines of this
-            process may hold on each GPU; a load that would exceed it is refused with an itemised sentence; an empty text
-            takes the budget back.
+            block of scratch memory. ``"device_memory_budget"`` (str): bytes, in decimal digits, that the engines of
+            this process may hold on each GPU; a load that would exceed it is refused with an itemised sentence; an
+            empty text takes the budget back.
         value: A value of the option's type; a text has at most 255 bytes.
 
     Raises:
