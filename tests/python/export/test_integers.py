@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+from executorch.exir import ExecutorchBackendConfig
 from export_helpers import One, check_against_eager, lower_model
 
 from models.corner_cases import CORNERS
-from torch_tensorrt_executorch_runtime.export import _interpreter
+from torch_tensorrt_executorch_runtime.export import _interpreter, save
 
 # A question that float32 answers as well, and arithmetic that PyTorch does in float32 too.
 MAY_BE_FLOAT = ("any", "isinf", "lt", "ge", "mul", "_to_copy")
@@ -73,3 +74,18 @@ def test_bools_are_chosen_as_bools(converted):
         for node, value, _ in converted
         if node.op == "call_function" and node.meta["val"].dtype == torch.bool
     )
+
+
+@pytest.mark.parametrize("excluded", [(), ("aten.add",)])
+def test_a_number_beside_integers_needs_no_options(excluded, tmp_path):
+    module = One(lambda x: ((x + 5).float().sin(), 7 - x))
+
+    report = save(
+        module,
+        tmp_path / "model.pte",
+        arg_inputs=(torch.tensor([1, 2, 3]),),
+        backend_config=ExecutorchBackendConfig(),
+        torch_executed_ops=excluded,
+    )
+
+    assert [entry.op for entry in report.outside] == ["aten.add.Tensor"] * len(excluded)
