@@ -49,14 +49,26 @@ def split_float32_products(module: torch.fx.GraphModule) -> None:
         module: A partition after Torch-TensorRT's passes, which fold what is made of weights alone.
     """
     splitter = _Splitter(module)
+    factors = _factors()
     for node in list(module.graph.nodes):
-        if node.target in _FACTORS:
-            splitter.split_product(node)
+        if node.target in factors:
+            splitter.split_product(node, factors[node.target])
         elif node.target is _aten._cdist_forward.default:
             # Its converter multiplies matrices unless it is told to take differences, which are not rounded.
             node.args = (*node.args[:3], _WITHOUT_MATRIX_PRODUCT)
     module.graph.lint()
     module.recompile()
+
+
+def _factors() -> dict[Any, tuple[int, int]]:
+    """Return the positions of the factors of every product, those of Torch-TensorRT's own operators among them."""
+    return {**_FACTORS, **{target: (0, 1) for target in _padded_convolution()}}
+
+
+def _padded_convolution() -> list[Any]:
+    # Torch-TensorRT's passes make one operator of a padding and a convolution; it exists once they are imported.
+    packet = getattr(torch.ops.tensorrt, "conv_asym_pad", None)
+    return [] if packet is None else [packet.default]
 
 
 class _Splitter:
@@ -67,8 +79,7 @@ class _Splitter:
         self._graph = module.graph
         self._parts: dict[torch.fx.Node, tuple[torch.fx.Node, torch.fx.Node]] = {}
 
-    def split_product(self, node: torch.fx.Node) -> None:
-        positions = _FACTORS[node.target]
+    def split_product(self, node: torch.fx.Node, positions: tuple[int, int]) -> None:
         factors: list[Any] = [node.args[position] for position in positions]
         if not all(self._is_float32(factor) for factor in factors) or all(map(_was_half, factors)):
             return
@@ -141,7 +152,7 @@ def _next_call(node: torch.fx.Node) -> torch.fx.Node:
 
 def _correction(node: torch.fx.Node, x: torch.fx.Node, w: torch.fx.Node) -> torch.fx.Node:
     """Return the product of two parts in the manner of ``node``, but without what ``node`` adds to it."""
-    make = _CORRECTIONS.get(node.target, _alone)
+    make = _convolution if node.target in _padded_convolution() else _CORRECTIONS.get(node.target, _alone)
     return make(node, x, w)
 
 
