@@ -1,14 +1,14 @@
 #!/bin/bash
 # Checks every tensor and compares speed and memory on a machine with an NVIDIA GPU, in about five minutes.
 #
-#   tests/gpu/run_3_and_4.sh [FOLDER]      # FOLDER for results, default $OUT, else build/gpu
+#   tests/gpu/run_data_path.sh [FOLDER]      # FOLDER for results, default $OUT, else build/gpu
 #
 # Writes h200-every-tensor.json and h200-fast-and-lean.json, each after every step. The wheel of this tree must be
 # installed already (tests/gpu/run_all.sh does it), or TTER_BUILD_WHEEL=1 does it here. TTER_PROGRAMS names a folder, or
 # archives of it separated by spaces, with the programs that `python -m gpu.every_tensor.programs` wrote; what is missing is written here.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-export PYTHONUNBUFFERED=1 TTER_COMMAND="tests/gpu/run_3_and_4.sh"
+export PYTHONUNBUFFERED=1 TTER_COMMAND="tests/gpu/run_data_path.sh"
 OUT="${1:-${OUT:-$PWD/build/gpu}}"
 work="${TTER_WORK:-$(mktemp -d)}"
 python="$(command -v "${PYTHON:-python3}")"
