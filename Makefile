@@ -60,7 +60,7 @@ fuzz: $(READY) ## Feed the blob reader changed bytes for a while.
 	grep number_of_executed_units build/fuzz/log
 
 python-test: install ## Run the Python tests against the installed wheel.
-	$(BIN)/pytest
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses $(JOBS) --dist loadfile
 
 demo: install ## Export EfficientNet-Lite0, show what is in the file, run it where there is a GPU.
 	$(BIN)/python examples/demo.py --output demo
