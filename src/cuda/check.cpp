@@ -26,6 +26,10 @@ const char* advice(cudaError_t status) {
              "present one).";
     case cudaErrorNoDevice:
       return " The driver sees no GPU: check nvidia-smi and CUDA_VISIBLE_DEVICES.";
+    case cudaErrorInvalidDevice:
+      return " This process does not see that GPU: export the program with device=\"cuda:0\", or make the "
+             "GPU visible "
+             "through CUDA_VISIBLE_DEVICES.";
     case cudaErrorMemoryAllocation:
       return " The GPU is out of memory: free some, or load fewer programs.";
     default:

@@ -87,6 +87,7 @@ TEST_F(Allocator, RefusesAGpuThatIsNotThere) {
   const CapturedLog log;
   EXPECT_EQ(allocator_.allocate(16, 9).error(), Error::Internal);
   EXPECT_TRUE(log.contains("cudaSetDevice failed: invalid device ordinal")) << log.text();
+  EXPECT_TRUE(log.contains("export the program with device=\"cuda:0\"")) << log.text();
 }
 
 TEST_F(Allocator, EveryFailureOfACopyIsReported) {
