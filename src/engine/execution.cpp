@@ -6,6 +6,7 @@
 #include "blob/in_quotes.h"
 #include "cuda/copy.h"
 #include "cuda/device_scope.h"
+#include "cuda/pending_work.h"
 #include "cuda/pointer.h"
 #include "engine/engine.h"
 #include "log/log.h"
@@ -19,25 +20,6 @@ namespace {
 constexpr uintptr_t kAddressAlignment = 256;
 
 bool is_aligned(const void* address) { return reinterpret_cast<uintptr_t>(address) % kAddressAlignment == 0; }
-
-/// Waits on the host for what was queued, unless it was released: after a failure in the middle of a call the
-/// caller may free its tensors at once.
-class PendingWork {
- public:
-  explicit PendingWork(StreamView stream) : stream_(stream) {}
-  ~PendingWork() {
-    if (armed_) {
-      log_failure(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize (after a failed call)");
-    }
-  }
-  PendingWork(const PendingWork&) = delete;
-  PendingWork& operator=(const PendingWork&) = delete;
-  void release() { armed_ = false; }
-
- private:
-  StreamView stream_;
-  bool armed_ = true;
-};
 
 }  // namespace
 

@@ -208,8 +208,8 @@ Result<Context> SharedEngine::create_context(abi::AllocationStrategy strategy, c
         label.c_str(), static_cast<unsigned long long>(scratch_bytes_));
     return context.error();
   }
-  if (kept_bytes_ ==
-      0) {  // serializing takes milliseconds, which a load whose kernels were kept already can do without
+  // Serializing takes milliseconds, which a load whose kernels were kept already can do without.
+  if (kept_bytes_ == 0) {
     keep_kernels();
   }
   return context;

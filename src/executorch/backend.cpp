@@ -24,11 +24,6 @@ using runtime::FreeableBuffer;
 
 namespace {
 
-/// The adapter's own state of one delegate: the engine, and room for one call's tensors.
-struct Handle {
-  LoadedEngine::Owner engine;
-};
-
 /// Runs `work` so that no exception crosses into ExecuTorch, which is built without them.
 template <class Work>
 auto contain(const char* what, Work&& work) -> decltype(work()) {
@@ -59,7 +54,7 @@ Result<DelegateHandle*> load(BackendInitContext& context, FreeableBuffer* proces
   auto engine = LoadedEngine::load(blob, *options, label);
   ET_CHECK_OK_OR_RETURN_ERROR(engine.error());
   processed->Free();  // TensorRT has copied what it needs
-  return static_cast<DelegateHandle*>(new Handle{std::move(*engine)});
+  return static_cast<DelegateHandle*>(engine->release());
 }
 
 /// The tensors among the arguments. Sizes that the program passes as integers beside the tensors that have
@@ -79,12 +74,12 @@ Result<std::vector<Tensor*>> tensors_of(runtime::Span<EValue*> arguments, const 
   return tensors;
 }
 
-Error run(Handle* handle, runtime::Span<EValue*> arguments) {
-  if (handle == nullptr) {
+Error run(LoadedEngine* loaded, runtime::Span<EValue*> arguments) {
+  if (loaded == nullptr) {
     DELEGATE_LOG(Error, "TensorRTBackend was called without a loaded engine. Load the method first.");
     return Error::InvalidArgument;
   }
-  LoadedEngine& engine = *handle->engine;
+  LoadedEngine& engine = *loaded;
   auto tensors = tensors_of(arguments, engine.label());
   ET_CHECK_OK_OR_RETURN_ERROR(tensors.error());
   const ThreadStream chosen = thread_stream(engine.device());
@@ -104,7 +99,7 @@ Result<DelegateHandle*> TensorRTBackend::init(BackendInitContext& context, Freea
 
 Error TensorRTBackend::execute(BackendExecutionContext&, DelegateHandle* handle,
                                runtime::Span<EValue*> arguments) const {
-  return contain("Running an engine", [&] { return run(static_cast<Handle*>(handle), arguments); });
+  return contain("Running an engine", [&] { return run(static_cast<LoadedEngine*>(handle), arguments); });
 }
 
 Error TensorRTBackend::set_option(runtime::BackendOptionContext&,
@@ -116,6 +111,8 @@ Error TensorRTBackend::get_option(runtime::BackendOptionContext&, runtime::Span<
   return contain("Reading an option", [&] { return get_process_options(options); });
 }
 
-void TensorRTBackend::destroy(DelegateHandle* handle) const { delete static_cast<Handle*>(handle); }
+void TensorRTBackend::destroy(DelegateHandle* handle) const {
+  LoadedEngine::Owner(static_cast<LoadedEngine*>(handle)).reset();
+}
 
 }  // namespace executorch::backends::tensorrt

@@ -98,7 +98,8 @@ class Context : public Object {
   /// Gives a context of the strategy kUserManaged its scratch, in use from `enqueue` until the work has
   /// ended.
   void set_device_memory(void* block, size_t size_bytes);
-  /// TensorRT-RTX only: whether `enqueue` can be captured on `stream`.
+  /// TensorRT-RTX only: what the library says of capturing on `stream`. Version 1.6 denies streams that it
+  /// can be captured on, so nothing is decided by it.
   bool is_capturable(void* stream);
 
  private:
