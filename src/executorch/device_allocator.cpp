@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "cuda/copy.h"
 #include "cuda/device_scope.h"
+#include "cuda/host_copy.h"
 #include "executorch/caller_stream.h"
 #include "log/log.h"
 
@@ -44,28 +44,34 @@ Result<void*> CudaAllocator::allocate(size_t size_bytes, DeviceIndex device, siz
                  size_bytes, ordinal(device));
     return error;
   }
+  blocks_ += block == nullptr ? 0 : 1;
   return block;
 }
 
-void CudaAllocator::deallocate(void* block, DeviceIndex) { log_failure(cudaFree(block), "cudaFree"); }
+// What the copies of programs keep goes with the last program that has memory here.
+void CudaAllocator::deallocate(void* block, DeviceIndex) {
+  if (block == nullptr) {
+    return;
+  }
+  log_failure(cudaFree(block), "cudaFree");
+  if (--blocks_ == 0) {
+    free_idle_copy_memory();
+  }
+}
 
-// From pageable memory the source is read before this returns; a pinned source must stay until the stream
-// passes.
+// ExecuTorch tags some host tensors as CUDA, so the kind of both addresses is left to CUDA.
 Error CudaAllocator::copy_host_to_device(void* target, const void* source, size_t size_bytes,
                                          DeviceIndex device) {
   const DeviceScope scope(ordinal(device));
   ET_CHECK_OK_OR_RETURN_ERROR(scope.error());
-  return copy_async(target, source, size_bytes, thread_stream(ordinal(device)).stream);
+  return copy_to_device(target, source, size_bytes, ordinal(device), thread_stream(ordinal(device)).stream);
 }
 
-// ExecuTorch tags some host tensors as CUDA, so the kind of both addresses is left to CUDA.
 Error CudaAllocator::copy_device_to_host(void* target, const void* source, size_t size_bytes,
                                          DeviceIndex device) {
   const DeviceScope scope(ordinal(device));
   ET_CHECK_OK_OR_RETURN_ERROR(scope.error());
-  const StreamView stream = thread_stream(ordinal(device)).stream;
-  ET_CHECK_OK_OR_RETURN_ERROR(copy_async(target, source, size_bytes, stream));
-  return stream.synchronize();
+  return copy_to_host(target, source, size_bytes, ordinal(device), thread_stream(ordinal(device)).stream);
 }
 
 AllocatorState register_device_allocator_if_none() {

@@ -2,12 +2,14 @@
 
 #include <executorch/runtime/core/device_allocator.h>
 
+#include <atomic>
 #include <string>
 
 namespace executorch::backends::tensorrt {
 
 /// Device memory for ExecuTorch's planned buffers and copies, for processes whose ExecuTorch brings none.
-/// Copies run on the caller's stream; a copy to the host waits for it. Thread-safe.
+/// Copies run on the caller's stream, those from and to ordinary memory through page-locked memory that is
+/// kept while there are blocks; a copy to the host waits for its stream. Thread-safe.
 class CudaAllocator final : public runtime::DeviceAllocator {
  public:
   runtime::Result<void*> allocate(size_t size_bytes, runtime::etensor::DeviceIndex device,
@@ -18,6 +20,9 @@ class CudaAllocator final : public runtime::DeviceAllocator {
   runtime::Error copy_device_to_host(void* target, const void* source, size_t size_bytes,
                                      runtime::etensor::DeviceIndex device) override;
   runtime::etensor::DeviceType device_type() const override { return runtime::etensor::DeviceType::CUDA; }
+
+ private:
+  std::atomic<int> blocks_{0};  ///< that are allocated now
 };
 
 /// Who serves ExecuTorch's CUDA memory in this process.

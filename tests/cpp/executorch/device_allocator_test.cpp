@@ -2,8 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <string>
+#include <thread>
+#include <vector>
 
+#include "cuda/stream.h"
+#include "executorch/c_api.h"
 #include "tests/cpp/support/captured_log.h"
 #include "tests/cpp/support/machine.h"
 
@@ -102,6 +108,139 @@ TEST_F(Allocator, EveryFailureOfACopyIsReported) {
     EXPECT_TRUE(error == Error::Internal && log.errors().size() == 1) << n << ": " << log.text();
     cudaSetDevice(0);
   }
+  allocator_.deallocate(*block, 0);
+}
+
+/// Sizes around those at which copies change their way: the driver's own, few pieces, many pieces, a short
+/// last piece.
+class LargeCopies : public Allocator, public ::testing::WithParamInterface<size_t> {
+ protected:
+  void SetUp() override {
+    Allocator::SetUp();
+    for (size_t i = 0; i < source_.size(); ++i) {
+      source_[i] = static_cast<char>(i * 31 + i / 251);
+    }
+    auto block = allocator_.allocate(GetParam(), 0);
+    ASSERT_TRUE(block.ok());
+    block_ = *block;
+  }
+  void TearDown() override {
+    allocator_.deallocate(block_, 0);
+    Allocator::TearDown();
+  }
+
+  std::string source_ = std::string(GetParam(), 'x');
+  void* block_ = nullptr;
+};
+
+TEST_P(LargeCopies, ArriveWhole) {
+  std::string back(GetParam(), '?');
+  ASSERT_EQ(allocator_.copy_host_to_device(block_, source_.data(), source_.size(), 0), Error::Ok);
+  ASSERT_EQ(allocator_.copy_device_to_host(back.data(), block_, back.size(), 0), Error::Ok);
+  EXPECT_EQ(back, source_);
+}
+
+TEST_P(LargeCopies, DoNotReadTheSourceLater) {
+  std::string scribbled = source_;
+  std::string back(GetParam(), '?');
+  ASSERT_EQ(allocator_.copy_host_to_device(block_, scribbled.data(), scribbled.size(), 0), Error::Ok);
+  std::fill(scribbled.begin(), scribbled.end(), '!');
+  ASSERT_EQ(allocator_.copy_device_to_host(back.data(), block_, back.size(), 0), Error::Ok);
+  EXPECT_EQ(back, source_);
+}
+
+TEST_P(LargeCopies, TwoOfThemDoNotMix) {
+  auto other = allocator_.allocate(GetParam(), 0);
+  ASSERT_TRUE(other.ok());
+  const std::string second(source_.rbegin(), source_.rend());
+  std::string back(GetParam(), '?');
+  ASSERT_EQ(allocator_.copy_host_to_device(block_, source_.data(), source_.size(), 0), Error::Ok);
+  ASSERT_EQ(allocator_.copy_host_to_device(*other, second.data(), second.size(), 0), Error::Ok);
+  ASSERT_EQ(allocator_.copy_device_to_host(back.data(), block_, back.size(), 0), Error::Ok);
+  EXPECT_EQ(back, source_);
+  ASSERT_EQ(allocator_.copy_device_to_host(back.data(), *other, back.size(), 0), Error::Ok);
+  EXPECT_EQ(back, second);
+  allocator_.deallocate(*other, 0);
+}
+
+TEST_P(LargeCopies, RunOnTheCallersStream) {
+  auto stream = Stream::create();
+  ASSERT_TRUE(stream.ok());
+  tensorrt_executorch_set_caller_stream(stream->view().get());
+  std::string back(GetParam(), '?');
+  ASSERT_EQ(allocator_.copy_host_to_device(block_, source_.data(), source_.size(), 0), Error::Ok);
+  EXPECT_EQ(cudaStreamQuery(cudaStreamPerThread), cudaSuccess);
+  ASSERT_EQ(allocator_.copy_device_to_host(back.data(), block_, back.size(), 0), Error::Ok);
+  EXPECT_EQ(cudaStreamQuery(stream->view().get()), cudaSuccess) << "a copy to the host leaves nothing behind";
+  tensorrt_executorch_clear_caller_stream();
+  EXPECT_EQ(back, source_);
+}
+
+TEST_P(LargeCopies, EveryFailureIsReportedAndLeavesNothingBroken) {
+  std::string back(GetParam(), '?');
+  long n = 0;
+  do {
+    fake_cuda_fail(nullptr, ++n, cudaErrorLaunchFailure);
+    const CapturedLog log;
+    const Error there = allocator_.copy_host_to_device(block_, source_.data(), source_.size(), 0);
+    const Error back_again = allocator_.copy_device_to_host(back.data(), block_, back.size(), 0);
+    EXPECT_EQ(fake_cuda_failed() != 0, !log.errors().empty()) << n << ": " << log.text();
+    EXPECT_EQ(fake_cuda_failed() != 0, there != Error::Ok || back_again != Error::Ok) << n;
+    cudaSetDevice(0);
+  } while (fake_cuda_failed());
+  fake_cuda_fail(nullptr, 0, cudaSuccess);
+  ASSERT_GT(n, 4);
+  ASSERT_EQ(allocator_.copy_host_to_device(block_, source_.data(), source_.size(), 0), Error::Ok);
+  ASSERT_EQ(allocator_.copy_device_to_host(back.data(), block_, back.size(), 0), Error::Ok);
+  EXPECT_EQ(back, source_);
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, LargeCopies,
+                         ::testing::Values(1000, (64 << 10) - 1, 64 << 10, 300'001, 1 << 20, (9 << 20) + 7));
+
+TEST_F(Allocator, LargeCopiesOnManyThreadsAtOnceDoNotMix) {
+  constexpr size_t kBytes = 700'000;
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&, i] {
+      auto block = allocator_.allocate(kBytes, 0);
+      for (int round = 0; round < 10; ++round) {
+        const std::string source(kBytes, static_cast<char>('a' + i + round));
+        std::string back(kBytes, '?');
+        static_cast<void>(allocator_.copy_host_to_device(*block, source.data(), kBytes, 0));
+        static_cast<void>(allocator_.copy_device_to_host(back.data(), *block, kBytes, 0));
+        wrong += back != source;
+      }
+      allocator_.deallocate(*block, 0);
+    });
+  }
+  for (auto& thread : threads) {
+    thread.join();
+  }
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST_F(Allocator, PageLockedMemoryGoesWithTheLastBlock) {
+  auto block = allocator_.allocate(1 << 20, 0);
+  ASSERT_TRUE(block.ok());
+  const std::string source(1 << 20, 'x');
+  const long before = fake_cuda_count("live.pinned_blocks");
+  ASSERT_EQ(allocator_.copy_host_to_device(*block, source.data(), source.size(), 0), Error::Ok);
+  EXPECT_GT(fake_cuda_count("live.pinned_blocks"), before);
+  allocator_.deallocate(*block, 0);
+  EXPECT_EQ(fake_cuda_count("live.pinned_blocks"), before);
+}
+
+TEST_F(Allocator, SaysWhenThereIsNoPageLockedMemory) {
+  auto block = allocator_.allocate(1 << 20, 0);
+  ASSERT_TRUE(block.ok());
+  const std::string source(1 << 20, 'x');
+  const CapturedLog log;
+  fake_cuda_fail("cudaMallocHost", 1, cudaErrorMemoryAllocation);
+  EXPECT_EQ(allocator_.copy_host_to_device(*block, source.data(), source.size(), 0),
+            Error::MemoryAllocationFailed);
+  EXPECT_TRUE(log.contains("cudaMallocHost failed: out of memory")) << log.text();
   allocator_.deallocate(*block, 0);
 }
 
