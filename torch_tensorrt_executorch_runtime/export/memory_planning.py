@@ -29,10 +29,13 @@ class DeviceSafeMemoryPlanningPass(MemoryPlanningPass):  # type: ignore[misc]
 
     Args:
         inner: The pass that does the planning. It is copied, so that one pass object can serve several exports.
+            Without one, inputs that only engines read are left to the caller, which saves a copy of each; all others
+            are planned, so that a tensor on the wrong side of the bus is refused.
     """
 
     def __init__(self, inner: Any = None) -> None:
         super().__init__(alignment=TENSOR_ALIGNMENT)
+        self._chooses = inner is None
         self._inner = MemoryPlanningPass(alignment=TENSOR_ALIGNMENT) if inner is None else copy.deepcopy(inner)
         if isinstance(getattr(self._inner, "alignment", None), int):
             self._inner.alignment = max(self._inner.alignment, TENSOR_ALIGNMENT)
@@ -41,6 +44,8 @@ class DeviceSafeMemoryPlanningPass(MemoryPlanningPass):  # type: ignore[misc]
 
     def run(self, graph_module: torch.fx.GraphModule, graph_signature: Any = None) -> Any:
         """Mend the graph's specifications, then plan."""
+        if self._chooses:
+            self._inner.alloc_graph_input = self.alloc_graph_input = not _only_engines_read(graph_module)
         for node in graph_module.graph.nodes:
             if _is_device_copy(node):
                 _forget_constant(node)
@@ -63,10 +68,12 @@ class DeviceSafeMemoryPlanningPass(MemoryPlanningPass):  # type: ignore[misc]
 def device_safe_config(config: ExecutorchBackendConfig | None, methods: tuple[str, ...]) -> ExecutorchBackendConfig:
     """Return a configuration for ``to_executorch`` with device-safe memory planning; the given one is not changed.
 
+    Without one, memory is planned as by ``DeviceSafeMemoryPlanningPass()``.
+
     Raises:
         ExportError: The settings contradict each other, or name a method that the program does not have.
     """
-    config = ExecutorchBackendConfig() if config is None else config
+    config = _default_config() if config is None else config
     if not isinstance(config, ExecutorchBackendConfig):
         raise TypeError(f"backend_config is a {type(config).__name__}, but an ExecutorchBackendConfig is expected.")
     for option in ("memory_planning_pass", "propagate_device_config"):
@@ -81,8 +88,13 @@ def device_safe_config(config: ExecutorchBackendConfig | None, methods: tuple[st
     if isinstance(planning, Mapping):
         safe: Any = {name: DeviceSafeMemoryPlanningPass(planning.get(name)) for name in methods}
     else:
-        safe = DeviceSafeMemoryPlanningPass(planning)
+        safe = copy.deepcopy(planning) if isinstance(planning, DeviceSafeMemoryPlanningPass) else planning
+        safe = safe if isinstance(safe, DeviceSafeMemoryPlanningPass) else DeviceSafeMemoryPlanningPass(safe)
     return dataclasses.replace(config, memory_planning_pass=safe)
+
+
+def _default_config() -> ExecutorchBackendConfig:
+    return ExecutorchBackendConfig(memory_planning_pass=DeviceSafeMemoryPlanningPass())
 
 
 def _check_methods(option: str, value: Any, methods: tuple[str, ...]) -> None:
@@ -120,6 +132,15 @@ _SKIPS = ("skip_h2d_for_method_inputs", "skip_d2h_for_method_outputs")
 
 def _of_method(value: Any, name: str) -> Any:
     return value.get(name) if isinstance(value, Mapping) else value
+
+
+def _only_engines_read(graph_module: torch.fx.GraphModule) -> bool:
+    return all(
+        _is_device_copy(user) or user.target is torch.ops.higher_order.executorch_call_delegate
+        for node in graph_module.graph.nodes
+        if node.op == "placeholder" and isinstance(node.meta.get("val"), torch.Tensor)
+        for user in node.users
+    )
 
 
 def _is_device_copy(node: torch.fx.Node) -> bool:

@@ -46,6 +46,22 @@ def test_copies_host_tensors_to_the_engine_and_back():
     assert operators(plan) == ["et_copy::_h2d_copy", "et_copy::_d2h_copy"]
 
 
+def is_planned(plan):
+    return plan.values[plan.inputs[0]].val.allocation_info is not None
+
+
+def test_reads_the_callers_inputs_where_only_engines_do():
+    assert not is_planned(planned(nn.Linear(8, 4).eval(), X))
+    assert is_planned(planned(nn.Linear(8, 4).eval(), X, config=ExecutorchBackendConfig()))
+
+
+def test_plans_inputs_that_operators_outside_of_the_engines_read():
+    plan = planned(One(lambda x: torch.cos(torch.erfinv(x))), X)
+
+    assert "aten::erfinv" in operators(plan)
+    assert is_planned(plan)
+
+
 def test_aligns_device_tensors_to_256():
     plan = planned(Two(lambda x, y: (x.sin() + y.cos(), x * 2)), torch.rand(3), torch.rand(3))
 
