@@ -161,6 +161,7 @@ def _memory_modes() -> dict[str, Program]:
         "skip_h2d": _config(h2d=False),
         "skip_d2h": _config(d2h=False, plan_inputs=True),
         "device": _ON_DEVICE,
+        "planned_inputs": _config(plan_inputs=True),
         "unplanned_inputs": _config(),
         "unplanned_outputs": _config(plan_inputs=True, plan_outputs=False),
         "device_unplanned_outputs": _config(h2d=False, d2h=False, plan_outputs=False),

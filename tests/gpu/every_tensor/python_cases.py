@@ -49,6 +49,7 @@ def memory_modes() -> dict[str, Case]:
     """Return the cases of who copies what, by the side on which the caller's tensors are."""
     sides = {
         "default": (False, False),
+        "planned_inputs": (False, False),
         "unplanned_inputs": (False, False),
         "unplanned_outputs": (False, False),
         "skip_h2d": (True, False),
