@@ -34,6 +34,13 @@ def export(
     weight_streaming_budget: Annotated[
         int | None, typer.Option(help="Bytes of each engine's weights to keep on the GPU.", min=0)
     ] = None,
+    use_shared_activation_scratch: Annotated[
+        bool | None,
+        typer.Option(
+            "--use-shared-activation-scratch/--no-use-shared-activation-scratch",
+            help="Let the engines of a GPU take turns in one block of scratch memory. Default: left to the process.",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
     """Export a model. No GPU is needed.
@@ -47,6 +54,7 @@ def export(
         "compute_capabilities": compute_capability,
         "min_block_size": min_block_size,
         "weight_streaming_budget_per_engine": weight_streaming_budget,
+        "use_shared_activation_scratch": use_shared_activation_scratch,
     }
     options |= {name: value for name, value in given.items() if value is not None}
     from torch_tensorrt_executorch_runtime.export import save  # noqa: PLC0415 - imports torch

@@ -31,6 +31,7 @@ class LowerKeywords(TypedDict, total=False):
     generate_etrecord: bool
     weight_streaming_budget_per_engine: int | None
     use_cuda_graphs: bool | None
+    use_shared_activation_scratch: bool | None
     zero_copy_kv: bool
     device: str | int | torch.device | None
     torch_executed_ops: Collection[Any]

@@ -18,6 +18,7 @@ __all__ = [
     "CUDA_GRAPHS_SPEC",
     "OPTIONS_SPEC",
     "REPORT_SPEC",
+    "SCRATCH_SPEC",
     "TARGET_DEVICE_SPEC",
     "BuildOptions",
     "delegate_specs",
@@ -30,6 +31,7 @@ BUDGET_SPEC = "weight_streaming_budget"
 CUDA_GRAPHS_SPEC = "use_cuda_graphs"
 OPTIONS_SPEC = "tensorrt_build_options"
 REPORT_SPEC = "partition_report"
+SCRATCH_SPEC = "use_shared_activation_scratch"
 TARGET_DEVICE_SPEC = "target_device"
 
 _BUDGET_LIMIT = 2**63
@@ -145,6 +147,7 @@ def delegate_specs(
     device: str | int | torch.device | None,
     weight_streaming_budget_per_engine: int | None,
     use_cuda_graphs: bool | None,
+    use_shared_activation_scratch: bool | None,
     compile_specs: Sequence[CompileSpec],
 ) -> list[CompileSpec]:
     """Join the caller's compile specs with those that the other options stand for.
@@ -158,10 +161,8 @@ def delegate_specs(
     specs = list(compile_specs)
     if weight_streaming_budget_per_engine is not None:
         specs.append(CompileSpec(BUDGET_SPEC, _budget(weight_streaming_budget_per_engine)))
-    if use_cuda_graphs is not None:
-        if not isinstance(use_cuda_graphs, bool):
-            raise TypeError(f"use_cuda_graphs is {use_cuda_graphs!r}, but True, False or None is expected.")
-        specs.append(CompileSpec(CUDA_GRAPHS_SPEC, b"1" if use_cuda_graphs else b"0"))
+    specs += _switch(CUDA_GRAPHS_SPEC, use_cuda_graphs)
+    specs += _switch(SCRATCH_SPEC, use_shared_activation_scratch)
     named = [spec for spec in specs if spec.key == TARGET_DEVICE_SPEC]
     if not named:
         specs.append(CompileSpec(TARGET_DEVICE_SPEC, f"cuda:{device_index(device)}".encode("ascii")))
@@ -176,7 +177,8 @@ def delegate_specs(
 def _refuse_handwritten(specs: Sequence[CompileSpec]) -> None:
     options: Mapping[str, str] = {
         BUDGET_SPEC: "weight_streaming_budget_per_engine",
-        CUDA_GRAPHS_SPEC: "use_cuda_graphs",
+        CUDA_GRAPHS_SPEC: CUDA_GRAPHS_SPEC,
+        SCRATCH_SPEC: SCRATCH_SPEC,
     }
     seen: set[str] = set()
     for spec in specs:
@@ -189,6 +191,15 @@ def _refuse_handwritten(specs: Sequence[CompileSpec]) -> None:
         if spec.key == TARGET_DEVICE_SPEC and spec.key in seen:
             raise ValueError("compile_specs holds two target_device entries. Keep one.")
         seen.add(spec.key)
+
+
+def _switch(name: str, value: Any) -> list[CompileSpec]:
+    """Return the spec of a switch, which has the option's name; nothing when the option was not given."""
+    if value is None:
+        return []
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} is {value!r}, but True, False or None is expected.")
+    return [CompileSpec(name, b"1" if value else b"0")]
 
 
 def _budget(value: Any) -> bytes:

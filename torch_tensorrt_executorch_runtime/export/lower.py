@@ -46,6 +46,7 @@ _PARTITIONER_KEYWORDS = (
     "compute_capabilities",
     "weight_streaming_budget_per_engine",
     "use_cuda_graphs",
+    "use_shared_activation_scratch",
     *(name for name in BuildOptions.names() if name != "compute_capabilities"),
 )
 

@@ -54,6 +54,7 @@ class TensorRTPartitioner(Partitioner):  # type: ignore[misc]
             supports.
         weight_streaming_budget_per_engine: Bytes of weights that stay on the GPU, per engine.
         use_cuda_graphs: Record the engine as a CUDA graph when it runs.
+        use_shared_activation_scratch: Let the engines of a GPU take turns in one block of scratch memory.
         **options: Any other field of :class:`BuildOptions`.
 
     Raises:
@@ -71,6 +72,7 @@ class TensorRTPartitioner(Partitioner):  # type: ignore[misc]
         compute_capabilities: Collection[str | tuple[int, int]] | str | None = None,
         weight_streaming_budget_per_engine: int | None = None,
         use_cuda_graphs: bool | None = None,
+        use_shared_activation_scratch: bool | None = None,
         **options: Any,
     ) -> None:
         super().__init__()
@@ -80,6 +82,7 @@ class TensorRTPartitioner(Partitioner):  # type: ignore[misc]
             device=device,
             weight_streaming_budget_per_engine=weight_streaming_budget_per_engine,
             use_cuda_graphs=use_cuda_graphs,
+            use_shared_activation_scratch=use_shared_activation_scratch,
             compile_specs=list(compile_specs or ()),
         )
         self.delegation_spec = DelegationSpec(BACKEND_ID, [*specs, *self.options.specs()])
@@ -221,7 +224,7 @@ def _check_names(options: dict[str, Any]) -> None:
         raise TypeError(
             f"TensorRTPartitioner does not know {', '.join(unknown)}. Supported are compile_specs, device, "
             "torch_executed_ops, min_block_size, weight_streaming_budget_per_engine, use_cuda_graphs, "
-            f"{', '.join(BuildOptions.names())}."
+            f"use_shared_activation_scratch, {', '.join(BuildOptions.names())}."
         )
 
 

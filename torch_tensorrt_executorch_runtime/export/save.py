@@ -54,6 +54,7 @@ def save(source: Any, path: str | os.PathLike[str], **options: Unpack[SaveKeywor
             * ``torch_executed_ops``: operators to keep out of TensorRT, as targets or names.
             * ``min_block_size``: the fewest computing operators of an engine, 1 by default.
             * ``use_cuda_graphs``: record each engine as a CUDA graph when it runs.
+            * ``use_shared_activation_scratch``: let the engines of a GPU take turns in one block of scratch memory.
             * ``weight_streaming_budget_per_engine``: bytes of weights that stay on the GPU.
             * ``disable_tf32``: keep float32 products as precise as float32, which TensorRT rounds to TF32 by default
               (relative errors of 1e-4 to 2e-3). With TensorRT-RTX this takes three products for one.

@@ -28,15 +28,18 @@ def test_each_delegate_option_becomes_its_spec():
     specs = specs_of(
         device="cuda:1",
         use_cuda_graphs=True,
+        use_shared_activation_scratch=True,
         weight_streaming_budget_per_engine=1000,
         compile_specs=[CompileSpec("mine", b"1")],
     )
 
     assert specs["target_device"] == b"cuda:1"
     assert specs["use_cuda_graphs"] == b"1"
+    assert specs["use_shared_activation_scratch"] == b"1"
     assert specs["weight_streaming_budget"] == b"1000"
     assert specs["mine"] == b"1"
-    assert specs_of(use_cuda_graphs=False)["use_cuda_graphs"] == b"0"
+    off = specs_of(use_cuda_graphs=False, use_shared_activation_scratch=False)
+    assert (off["use_cuda_graphs"], off["use_shared_activation_scratch"]) == (b"0", b"0")
 
 
 @pytest.mark.parametrize("device", ["cuda:1", 1, torch.device("cuda:1")])
@@ -121,12 +124,18 @@ def test_refuses_two_devices():
         ({"weight_streaming_budget_per_engine": -1}, ValueError, "is -1, but 0 <= budget < 2"),
         ({"weight_streaming_budget_per_engine": 2**63}, ValueError, "0 <= budget < 2"),
         ({"use_cuda_graphs": 1}, TypeError, "use_cuda_graphs is 1, but True, False or None"),
+        ({"use_shared_activation_scratch": "1"}, TypeError, "use_shared_activation_scratch is '1', but True, False"),
         (
             {"compile_specs": [CompileSpec("weight_streaming_budget", b"1")]},
             ValueError,
             "Pass weight_streaming_budget_per",
         ),
         ({"compile_specs": [CompileSpec("use_cuda_graphs", b"1")]}, ValueError, "Pass use_cuda_graphs= instead"),
+        (
+            {"compile_specs": [CompileSpec("use_shared_activation_scratch", b"1")]},
+            ValueError,
+            "Pass use_shared_activation_scratch= instead",
+        ),
         ({"compile_specs": [CompileSpec("partition_report", b"")]}, ValueError, "which the exporter writes itself"),
         ({"compile_specs": ["target_device"]}, TypeError, "holds a str, but CompileSpec objects"),
         ({"compile_specs": [CompileSpec("target_device", b"cuda:0")] * 2}, ValueError, "two target_device entries"),
