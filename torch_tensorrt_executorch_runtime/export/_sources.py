@@ -13,6 +13,7 @@ from torch.export import ExportedProgram
 from torch.export.passes import move_to_device_pass
 
 from torch_tensorrt_executorch_runtime._errors import ExportError, UnsupportedSourceError
+from torch_tensorrt_executorch_runtime.export._containers import with_writable_containers
 from torch_tensorrt_executorch_runtime.export._examples import Example
 from torch_tensorrt_executorch_runtime.export._operator_support import is_engine_call
 from torch_tensorrt_executorch_runtime.export._profiles import size_range
@@ -152,7 +153,7 @@ def _compiled(module: torch.nn.Module, example: Example, *, retrace: bool, use_l
         retrace=retrace,
         use_legacy_exporter=use_legacy_exporter,
     )
-    return Method(_weights_on_cpu(program), engines)
+    return _method_of(_weights_on_cpu(program), engines)
 
 
 def _export(module: torch.nn.Module, example: Example) -> ExportedProgram:
@@ -169,10 +170,14 @@ def _method(program: ExportedProgram, name: str) -> Method:
     if any(is_engine_call(node) for node in program.graph.nodes):
         compiled = importlib.import_module("torch_tensorrt_executorch_runtime.export._compiled_module")
         adopted, engines = compiled.adopt_program(program, [])
-        return Method(_weights_on_cpu(adopted), engines)
+        return _method_of(_weights_on_cpu(adopted), engines)
     _refuse_training(program, name)
     _refuse_unbounded(program, name)
-    return Method(_on_cpu(program))
+    return _method_of(_on_cpu(program))
+
+
+def _method_of(program: ExportedProgram, compiled_engines: int = 0) -> Method:
+    return Method(with_writable_containers(program), compiled_engines)
 
 
 def _refuse_training(program: ExportedProgram, name: str) -> None:
