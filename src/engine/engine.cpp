@@ -4,9 +4,8 @@
 #include <list>
 #include <utility>
 
-#include "blob/sha256.h"
-#include "cuda/device_info.h"
 #include "cuda/device_scope.h"
+#include "engine/target_device.h"
 #include "log/log.h"
 
 namespace executorch::backends::tensorrt {
@@ -14,19 +13,6 @@ namespace executorch::backends::tensorrt {
 namespace {
 
 constexpr size_t kPlaceholderBytes = 256;
-
-Error check_device(int device, const std::string& label) {
-  auto count = device_count();
-  ET_CHECK_OK_OR_RETURN_ERROR(count.error());
-  if (device >= *count) {
-    DELEGATE_LOG(Error,
-                 "%s was exported for GPU %d, but this process sees %d GPU(s), counted from 0. "
-                 "Export it with device=\"cuda:0\", or make the GPU visible through CUDA_VISIBLE_DEVICES.",
-                 label.c_str(), device, *count);
-    return Error::DelegateInvalidCompatibility;
-  }
-  return Error::Ok;
-}
 
 // An engine that needs no scratch has nothing to take turns for.
 bool uses_scratch_pool(const SharedEngine& engine, const LoadOptions& options) {
@@ -59,9 +45,8 @@ struct Registry {
 };
 
 SharedEngine::Key key_of(const Blob& blob, const LoadOptions& options) {
-  const std::string& recorded = blob.metadata.engine_sha256;  // parse_blob has verified it
-  return {recorded.empty() ? to_hex(sha256(blob.engine)) : recorded, blob.metadata.device_id,
-          options.weight_streaming_budget, !options.use_shared_engines};
+  return {engine_digest(blob), blob.metadata.device_id, options.weight_streaming_budget,
+          !options.use_shared_engines};
 }
 
 }  // namespace
@@ -110,11 +95,12 @@ void LoadedEngine::visit_all(const std::function<void(LoadedEngine&)>& visit) {
   }
 }
 
-Result<LoadedEngine::Owner> LoadedEngine::load(Bytes bytes, const LoadOptions& options, std::string label) {
+Result<LoadedEngine::Owner> LoadedEngine::load(Bytes bytes, const LoadOptions& options,
+                                               const EmbeddedKernels& embedded, std::string label) {
   auto blob = parse_blob(bytes);
   ET_CHECK_OK_OR_RETURN_ERROR(blob.error());
   const int device = blob->metadata.device_id;
-  ET_CHECK_OK_OR_RETURN_ERROR(check_device(device, label));
+  ET_CHECK_OK_OR_RETURN_ERROR(check_target_device(device, label));
   const DeviceScope scope(device);
   ET_CHECK_OK_OR_RETURN_ERROR(scope.error());
   auto shared = SharedEngine::get(key_of(*blob, options), *blob, label);
@@ -127,7 +113,7 @@ Result<LoadedEngine::Owner> LoadedEngine::load(Bytes bytes, const LoadOptions& o
   }
   const auto strategy = uses_scratch_pool(**shared, options) ? abi::AllocationStrategy::kUserManaged
                                                              : abi::AllocationStrategy::kStatic;
-  auto context = (*shared)->create_context(strategy, label);
+  auto context = (*shared)->create_context(strategy, label, embedded);
   ET_CHECK_OK_OR_RETURN_ERROR(context.error());
   auto event = Event::create();
   ET_CHECK_OK_OR_RETURN_ERROR(event.error());
@@ -155,6 +141,18 @@ MemoryUse LoadedEngine::memory_use() {
 size_t LoadedEngine::graph_count() {
   const std::lock_guard<std::mutex> lock(mutex_);
   return replay_.has_value() ? replay_->graph_count() : 0;
+}
+
+LoadedEngine::LastCall LoadedEngine::last_call() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  LastCall call{label_, device_, stats_.calls.value() > 0, shared_, {}, {}};
+  for (const Port& input : inputs_) {
+    call.inputs.emplace_back(input.binding, input.shape);
+  }
+  for (const Port& output : outputs_) {
+    call.outputs.emplace_back(output.binding, output.shape);
+  }
+  return call;
 }
 
 }  // namespace executorch::backends::tensorrt

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "blob/blob.h"
@@ -16,6 +17,7 @@
 #include "cuda/stream.h"
 #include "engine/arguments.h"
 #include "engine/bindings.h"
+#include "engine/embedded_kernels.h"
 #include "engine/memory_budget.h"
 #include "engine/options.h"
 #include "engine/replay.h"
@@ -46,12 +48,14 @@ class LoadedEngine {
   };
   using Owner = std::unique_ptr<LoadedEngine, Destroy>;
 
-  /// Loads a delegate blob. `label` names the engine in every later sentence, such as `method "forward"`.
+  /// Loads a delegate blob. `embedded` holds compiled kernels that came with it; `label` names the engine in
+  /// every later sentence, such as `method "forward"`.
   ///
   /// Errors: `InvalidProgram` damaged or contradictory bytes; `NotFound` no driver, GPU or TensorRT library;
   /// `DelegateInvalidCompatibility` an engine of another TensorRT or GPU; `NotSupported` what no engine may
   /// contain here.
-  static Result<Owner> load(Bytes blob, const LoadOptions& options, std::string label);
+  static Result<Owner> load(Bytes blob, const LoadOptions& options, const EmbeddedKernels& embedded,
+                            std::string label);
 
   /// Runs the engine: `tensors` are its inputs, then its outputs, in the order of the blob. Outputs that
   /// share memory with an input are either all given or all left out. Outputs are resized to what the engine
@@ -70,6 +74,17 @@ class LoadedEngine {
   /// made.
   MemoryUse memory_use();
   size_t graph_count();
+
+  /// The last call as another context of the engine needs it to do the same work.
+  struct LastCall {
+    std::string label;
+    int device;
+    bool has_run;  ///< without a call there are no shapes
+    std::shared_ptr<SharedEngine> engine;
+    std::vector<std::pair<Binding, abi::Dims>> inputs;
+    std::vector<std::pair<Binding, abi::Dims>> outputs;
+  };
+  LastCall last_call();
 
   /// Shows every engine that is loaded in this process, in the order of loading; they stay loaded meanwhile.
   static void visit_all(const std::function<void(LoadedEngine&)>& visit);

@@ -3,17 +3,15 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cctype>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <mutex>
 #include <system_error>
 
-#include "blob/sha256.h"
+#include "engine/kernel_bytes.h"
 #include "log/log.h"
 
 namespace executorch::backends::tensorrt {
@@ -26,7 +24,6 @@ constexpr const char* kVariable = "TENSORRT_EXECUTORCH_CACHE";
 constexpr const char* kOff = "off";
 constexpr const char* kOwnFolder = "torch-tensorrt-executorch-runtime";
 constexpr const char* kSuffix = ".rtxcache";
-constexpr std::array<char, 8> kMagic = {'T', 'R', 'T', 'K', 'C', '0', '1', '\n'};
 
 std::mutex& setting_mutex() {
   static auto* const mutex = new std::mutex;
@@ -136,11 +133,11 @@ std::string KernelCache::folder() {
   return chosen.empty() ? default_folder() : chosen;
 }
 
-KernelCache::KernelCache(const std::string& engine_digest, const std::string& library,
-                         const std::string& gpu) {
+KernelCache::KernelCache(const KernelKey& key) {
   const std::string place = folder();
-  if (place != kOff && !engine_digest.empty()) {
-    path_ = place + "/" + engine_digest + "-" + as_file_name(library) + "-" + as_file_name(gpu) + kSuffix;
+  if (place != kOff) {
+    path_ = place + "/" + key.engine_digest + "-" + as_file_name(key.library) + "-" + as_file_name(key.gpu) +
+            kSuffix;
   }
 }
 
@@ -148,35 +145,32 @@ std::vector<uint8_t> KernelCache::read() const {
   if (path_.empty()) {
     return {};
   }
-  std::vector<uint8_t> bytes = whole_file(path_);
-  constexpr size_t kPrefix = kMagic.size() + sizeof(Sha256Digest);
-  if (bytes.empty()) {
+  const std::vector<uint8_t> file = whole_file(path_);
+  if (file.empty()) {
     return {};
   }
-  const bool is_whole =
-      bytes.size() > kPrefix && std::equal(kMagic.begin(), kMagic.end(), bytes.begin()) && [&] {
-        const Sha256Digest digest = sha256({bytes.data() + kPrefix, bytes.size() - kPrefix});
-        return std::equal(digest.begin(), digest.end(), bytes.begin() + kMagic.size());
-      }();
+  const Bytes kernels = unseal_kernels({file.data(), file.size()});
   std::error_code error;
-  if (!is_whole) {
+  if (kernels.empty()) {
     DELEGATE_LOG(Info, "Removing the damaged kernel cache file %s.", path_.c_str());
     fs::remove(path_, error);
     return {};
   }
   fs::last_write_time(path_, fs::file_time_type::clock::now(), error);
-  bytes.erase(bytes.begin(), bytes.begin() + kPrefix);
-  return bytes;
+  return {kernels.begin(), kernels.end()};
+}
+
+uint64_t KernelCache::size_bytes() const {
+  std::error_code error;
+  const uintmax_t size = path_.empty() ? 0 : fs::file_size(path_, error);
+  return error || size < kKernelSealBytes ? 0 : size - kKernelSealBytes;
 }
 
 void KernelCache::write(const uint8_t* bytes, size_t size_bytes) const {
   if (path_.empty() || size_bytes == 0) {
     return;
   }
-  const Sha256Digest digest = sha256({bytes, size_bytes});
-  std::vector<uint8_t> file(kMagic.begin(), kMagic.end());
-  file.insert(file.end(), digest.begin(), digest.end());
-  file.insert(file.end(), bytes, bytes + size_bytes);
+  const std::vector<uint8_t> file = seal_kernels({bytes, size_bytes});
   const fs::path path(path_);
   std::error_code error;
   fs::create_directories(path.parent_path(), error);

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/embedded_kernels.h"
+
 namespace executorch::backends::tensorrt {
 
 /// The folder in which TensorRT-RTX's compiled kernels are kept between processes, a file for each engine,
@@ -16,11 +18,13 @@ namespace executorch::backends::tensorrt {
 /// damaged all the same is removed. The least recently used files go when the folder outgrows its limit.
 class KernelCache {
  public:
-  /// `engine_digest` 64 hex digits, `library` the version that compiles, `gpu` the model's name.
-  KernelCache(const std::string& engine_digest, const std::string& library, const std::string& gpu);
+  explicit KernelCache(const KernelKey& key);
 
   /// The kernels that an earlier process kept; empty when there are none.
   std::vector<uint8_t> read() const;
+
+  /// How many bytes `read` would give, judged by the size of the file.
+  uint64_t size_bytes() const;
 
   /// Keeps kernels for later processes.
   void write(const uint8_t* bytes, size_t size_bytes) const;

@@ -7,6 +7,7 @@
 
 #include "blob/sha256.h"
 #include "cuda/device_info.h"
+#include "engine/kernel_bytes.h"
 #include "log/log.h"
 #include "tensorrt/diagnostics.h"
 #include "tensorrt/library_search.h"
@@ -138,6 +139,11 @@ Error set_weight_streaming_budget(Engine& engine, const std::optional<int64_t>& 
 
 }  // namespace
 
+std::string engine_digest(const Blob& blob) {
+  const std::string& recorded = blob.metadata.engine_sha256;  // parse_blob has verified it
+  return recorded.empty() ? to_hex(sha256(blob.engine)) : recorded;
+}
+
 bool SharedEngine::Key::operator<(const Key& other) const {
   return std::tie(digest, device, weight_streaming_budget) <
          std::tie(other.digest, other.device, other.weight_streaming_budget);
@@ -172,21 +178,28 @@ Result<std::shared_ptr<SharedEngine>> SharedEngine::load(const Key& key, const B
   }
   ET_CHECK_OK_OR_RETURN_ERROR(engine.error());
   ET_CHECK_OK_OR_RETURN_ERROR(set_weight_streaming_budget(*engine, key.weight_streaming_budget, label));
-  auto gpu = device_info(key.device);
-  ET_CHECK_OK_OR_RETURN_ERROR(gpu.error());
-  const bool compiles = (*library)->flavor() == LibraryFlavor::kRTX;
+  std::optional<KernelKey> kernel_key;
+  if ((*library)->flavor() == LibraryFlavor::kRTX) {
+    auto gpu = device_info(key.device);
+    ET_CHECK_OK_OR_RETURN_ERROR(gpu.error());
+    kernel_key = KernelKey{key.digest, (*library)->version().text(), gpu->name};
+  }
   return std::shared_ptr<SharedEngine>(
-      new SharedEngine(**runtime, std::move(*engine), blob.engine.size(),
-                       KernelCache(compiles ? key.digest : "", (*library)->version().text(), gpu->name)));
+      new SharedEngine(**runtime, std::move(*engine), blob.engine.size(), std::move(kernel_key)));
 }
 
-SharedEngine::SharedEngine(Runtime& runtime, Engine engine, size_t engine_bytes, KernelCache kernel_cache)
+SharedEngine::SharedEngine(Runtime& runtime, Engine engine, size_t engine_bytes,
+                           std::optional<KernelKey> kernel_key)
     : runtime_(runtime),
       engine_(std::move(engine)),
       scratch_bytes_(static_cast<uint64_t>(std::max<int64_t>(engine_.device_memory_size(), 0))),
       weights_bytes_(engine_.weights_size() > 0 ? static_cast<uint64_t>(engine_.weights_size())
                                                 : engine_bytes),
-      kernel_cache_(std::move(kernel_cache)) {}
+      kernel_key_(std::move(kernel_key)) {
+  if (kernel_key_.has_value()) {
+    kernel_cache_.emplace(*kernel_key_);
+  }
+}
 
 SharedEngine::~SharedEngine() { keep_kernels(); }
 
@@ -195,9 +208,10 @@ Result<Bindings> SharedEngine::resolve(const Metadata& metadata, const std::stri
   return resolve_bindings(engine_, metadata, label);
 }
 
-Result<Context> SharedEngine::create_context(abi::AllocationStrategy strategy, const std::string& label) {
+Result<Context> SharedEngine::create_context(abi::AllocationStrategy strategy, const std::string& label,
+                                             const EmbeddedKernels& embedded) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  auto ready = config(label);
+  auto ready = config(embedded, label);
   ET_CHECK_OK_OR_RETURN_ERROR(ready.error());
   (*ready)->set_allocation_strategy(strategy);
   auto context = engine_.create_context(**ready);
@@ -215,7 +229,7 @@ Result<Context> SharedEngine::create_context(abi::AllocationStrategy strategy, c
   return context;
 }
 
-Result<RuntimeConfig*> SharedEngine::config(const std::string& label) {
+Result<RuntimeConfig*> SharedEngine::config(const EmbeddedKernels& embedded, const std::string& label) {
   if (!config_.has_value()) {
     auto created = engine_.create_runtime_config(library());
     if (!created.ok()) {
@@ -223,28 +237,64 @@ Result<RuntimeConfig*> SharedEngine::config(const std::string& label) {
       return created.error();
     }
     config_.emplace(std::move(*created));
-    start_runtime_cache();
+    start_runtime_cache(embedded, label);
   }
   return &*config_;
 }
 
 // Without a cache everything works, only slower: no failure here is an error.
-void SharedEngine::start_runtime_cache() {
-  if (library().flavor() != LibraryFlavor::kRTX) {
+void SharedEngine::start_runtime_cache(const EmbeddedKernels& embedded, const std::string& label) {
+  if (!kernel_key_.has_value()) {
     return;
   }
   auto cache = config_->create_cache();
   if (!cache.ok()) {
     return;
   }
-  const std::vector<uint8_t> kernels = kernel_cache_.read();
-  if (!kernels.empty() && cache->deserialize({kernels.data(), kernels.size()})) {
-    kept_bytes_ = kernels.size();
-  }
+  kept_bytes_ = take_kernels(*cache, embedded, label);
   if (config_->set_cache(*cache)) {
     runtime_cache_.emplace(std::move(*cache));
   }
   take_reason();
+}
+
+/// Fills an empty cache, and says with how many bytes.
+size_t SharedEngine::take_kernels(RuntimeCache& cache, const EmbeddedKernels& embedded,
+                                  const std::string& label) const {
+  const auto from_folder = [&] {
+    const std::vector<uint8_t> kernels = kernel_cache_->read();
+    const Bytes bytes(kernels.data(), kernels.size());
+    return !kernels.empty() && cache.deserialize(bytes) ? kernels.size() : 0;
+  };
+  const auto travelled = embedded.find(*kernel_key_, label);
+  if (!travelled.has_value()) {
+    return from_folder();
+  }
+  // The folder has more when an earlier process also compiled kernels for other shapes.
+  if (kernel_cache_->size_bytes() > travelled->bytes().size()) {
+    if (const size_t taken = from_folder()) {
+      return taken;
+    }
+  }
+  if (cache.deserialize(travelled->bytes())) {
+    return travelled->bytes().size();
+  }
+  DELEGATE_LOG(Info, "%s: TensorRT does not take the compiled kernels in the file. TensorRT says: %s.",
+               label.c_str(), take_reason().c_str());
+  return from_folder();
+}
+
+Result<std::vector<uint8_t>> SharedEngine::sealed_kernels(const std::string& label) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (runtime_cache_.has_value()) {
+    auto serialized = runtime_cache_->serialize();
+    if (serialized.ok() && !serialized->bytes().empty()) {
+      return seal_kernels(serialized->bytes());
+    }
+  }
+  DELEGATE_LOG(Error, "%s: %s gave none of the kernels that it compiled. TensorRT says: %s.", label.c_str(),
+               library().description().c_str(), take_reason().c_str());
+  return Error::Internal;
 }
 
 // Kernels for new shapes are compiled while an engine runs, so a cache may have grown since its context was
@@ -255,7 +305,7 @@ void SharedEngine::keep_kernels() {
   }
   auto serialized = runtime_cache_->serialize();
   if (serialized.ok() && serialized->bytes().size() > kept_bytes_) {
-    kernel_cache_.write(serialized->bytes().data(), serialized->bytes().size());
+    kernel_cache_->write(serialized->bytes().data(), serialized->bytes().size());
     kept_bytes_ = serialized->bytes().size();
   }
   take_reason();

@@ -6,13 +6,18 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "blob/blob.h"
 #include "engine/bindings.h"
+#include "engine/embedded_kernels.h"
 #include "engine/kernel_cache.h"
 #include "tensorrt/objects.h"
 
 namespace executorch::backends::tensorrt {
+
+/// SHA-256 of a blob's engine, in hexadecimal digits.
+std::string engine_digest(const Blob& blob);
 
 /// One deserialized engine on one GPU, shared by all loads of the same bytes with the same options: weights
 /// are on the device once, however many programs and methods use them. Each load has a context of its own.
@@ -39,9 +44,17 @@ class SharedEngine {
   /// Keeps kernels that were compiled while it ran.
   ~SharedEngine();
 
-  /// Creates a context on optimization profile 0. TensorRT-RTX takes its kernels from the runtime cache, or
-  /// compiles them, which takes seconds, and keeps them.
-  Result<Context> create_context(abi::AllocationStrategy strategy, const std::string& label);
+  /// Creates a context on optimization profile 0. TensorRT-RTX takes its kernels from the program or the
+  /// cache folder, or compiles them, which takes seconds, and keeps them in the folder. `embedded` is asked
+  /// for the engine's first context only.
+  Result<Context> create_context(abi::AllocationStrategy strategy, const std::string& label,
+                                 const EmbeddedKernels& embedded = EmbeddedKernels());
+
+  /// What the engine's kernels depend on; nothing for TensorRT, whose engines hold their kernels.
+  const std::optional<KernelKey>& kernel_key() const { return kernel_key_; }
+
+  /// The kernels that were compiled for the contexts so far, sealed.
+  Result<std::vector<uint8_t>> sealed_kernels(const std::string& label);
 
   /// Matches a file's record with the engine. Two files may hold one engine and give its arguments in
   /// different orders.
@@ -54,11 +67,12 @@ class SharedEngine {
   uint64_t weights_bytes() const { return weights_bytes_; }
 
  private:
-  SharedEngine(Runtime& runtime, Engine engine, size_t engine_bytes, KernelCache kernel_cache);
+  SharedEngine(Runtime& runtime, Engine engine, size_t engine_bytes, std::optional<KernelKey> kernel_key);
   static Result<std::shared_ptr<SharedEngine>> load(const Key& key, const Blob& blob,
                                                     const std::string& label);
-  Result<RuntimeConfig*> config(const std::string& label);
-  void start_runtime_cache();
+  Result<RuntimeConfig*> config(const EmbeddedKernels& embedded, const std::string& label);
+  void start_runtime_cache(const EmbeddedKernels& embedded, const std::string& label);
+  size_t take_kernels(RuntimeCache& cache, const EmbeddedKernels& embedded, const std::string& label) const;
   void keep_kernels();
 
   Runtime& runtime_;
@@ -66,10 +80,11 @@ class SharedEngine {
   Engine engine_;
   uint64_t scratch_bytes_;
   uint64_t weights_bytes_;
-  KernelCache kernel_cache_;
+  std::optional<KernelKey> kernel_key_;
+  std::optional<KernelCache> kernel_cache_;
   std::optional<RuntimeCache> runtime_cache_;  // outlives the config that uses it
   std::optional<RuntimeConfig> config_;
-  size_t kept_bytes_ = 0;  ///< size of the kernels as they lie in the cache folder
+  size_t kept_bytes_ = 0;  ///< size of the kernels as they lie in the program or the cache folder
 };
 
 }  // namespace executorch::backends::tensorrt

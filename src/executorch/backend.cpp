@@ -2,13 +2,12 @@
 
 #include <executorch/runtime/core/evalue.h>
 
-#include <exception>
-#include <new>
-
 #include "cuda/device_info.h"
+#include "engine/embedded_kernels.h"
 #include "engine/engine.h"
 #include "engine/options.h"
 #include "executorch/caller_stream.h"
+#include "executorch/contain.h"
 #include "log/log.h"
 
 namespace executorch::backends::tensorrt {
@@ -24,20 +23,6 @@ using runtime::FreeableBuffer;
 
 namespace {
 
-/// Runs `work` so that no exception crosses into ExecuTorch, which is built without them.
-template <class Work>
-auto contain(const char* what, Work&& work) -> decltype(work()) {
-  try {
-    return work();
-  } catch (const std::bad_alloc&) {
-    DELEGATE_LOG(Error, "%s ran out of host memory.", what);
-    return Error::MemoryAllocationFailed;
-  } catch (const std::exception& error) {
-    DELEGATE_LOG(Error, "%s failed: %s.", what, error.what());
-    return Error::Internal;
-  }
-}
-
 Result<DelegateHandle*> load(BackendInitContext& context, FreeableBuffer* processed,
                              ArrayRef<CompileSpec> compile_specs) {
   if (processed == nullptr || processed->data() == nullptr) {
@@ -51,7 +36,8 @@ Result<DelegateHandle*> load(BackendInitContext& context, FreeableBuffer* proces
   const char* method = context.get_method_name();
   const std::string label = std::string("method \"") + (method == nullptr ? "" : method) + "\"";
   const Bytes blob(static_cast<const uint8_t*>(processed->data()), processed->size());
-  auto engine = LoadedEngine::load(blob, *options, label);
+  const EmbeddedKernels embedded(context.get_named_data_map());
+  auto engine = LoadedEngine::load(blob, *options, embedded, label);
   ET_CHECK_OK_OR_RETURN_ERROR(engine.error());
   processed->Free();  // TensorRT has copied what it needs
   return static_cast<DelegateHandle*>(engine->release());

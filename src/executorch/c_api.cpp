@@ -6,7 +6,9 @@
 #include <string>
 
 #include "cuda/device_info.h"
+#include "engine/compile_kernels.h"
 #include "engine/stats_report.h"
+#include "executorch/contain.h"
 #include "executorch/registration.h"
 #include "tensorrt/library_search.h"
 
@@ -118,6 +120,18 @@ void tensorrt_executorch_visit_stats(void (*visit)(void*, size_t, const char*, c
     }
     ++index;
   }
+}
+
+int tensorrt_executorch_compile_kernels(const void* blob, size_t size_bytes,
+                                        void (*take)(void*, const char*, const void*, size_t),
+                                        void* context) {
+  return static_cast<int>(contain("Compiling kernels", [&] {
+    auto kernels = compile_kernels({static_cast<const uint8_t*>(blob), size_bytes}, "the engine");
+    if (kernels.ok()) {
+      take(context, kernels->key.c_str(), kernels->sealed.data(), kernels->sealed.size());
+    }
+    return kernels.error();
+  }));
 }
 
 }  // extern "C"

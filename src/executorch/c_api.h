@@ -43,6 +43,14 @@ TENSORRT_EXECUTORCH_EXPORT void tensorrt_executorch_describe(void (*visit)(void*
 TENSORRT_EXECUTORCH_EXPORT void tensorrt_executorch_visit_stats(
     void (*visit)(void* context, size_t engine, const char* key, const char* value), void* context);
 
+/// Compiles the kernels of a delegate blob's engine on the GPU that the blob names, and hands them to `take`
+/// with the key under which a program carries them as named data. Returns the ExecuTorch `Error` code, after
+/// one sentence in ExecuTorch's log; without TensorRT-RTX or a GPU it is `NotFound`, for an engine of
+/// TensorRT, which holds its kernels already, `NotSupported`.
+TENSORRT_EXECUTORCH_EXPORT int tensorrt_executorch_compile_kernels(
+    const void* blob, size_t size_bytes,
+    void (*take)(void* context, const char* key, const void* kernels, size_t size_bytes), void* context);
+
 /// The caller's stream of this thread. `stream` is a `cudaStream_t`; null is a stream like any other.
 /// `set` and `clear` replace the whole state and are used in pairs by scope guards, which save and restore
 /// it.

@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -134,6 +136,28 @@ std::vector<Facts> stats() {
   return engines;
 }
 
+/// ExecuTorch's error code, the key of the named data, and the data.
+std::tuple<int, std::string, py::bytes> compile_kernels(const py::bytes& blob) {
+  struct Kernels {
+    std::string key;
+    std::string data;
+  } kernels;
+  const auto bytes = static_cast<std::string_view>(blob);
+  int error = 0;
+  {
+    py::gil_scoped_release release;  // compiling takes seconds
+    error = tensorrt_executorch_compile_kernels(
+        bytes.data(), bytes.size(),
+        [](void* context, const char* key, const void* data, size_t size_bytes) {
+          auto& taken = *static_cast<Kernels*>(context);
+          taken.key = key;
+          taken.data.assign(static_cast<const char*>(data), size_bytes);
+        },
+        &kernels);
+  }
+  return {error, kernels.key, py::bytes(kernels.data)};
+}
+
 std::optional<uintptr_t> get_caller_stream() {
   void* stream = nullptr;
   if (!tensorrt_executorch_get_caller_stream(&stream)) {
@@ -167,6 +191,7 @@ PYBIND11_MODULE(_native, module) {
   module.def("stats", &tensorrt::stats);
   module.def("set_option", &tensorrt::set_option, py::arg("name"), py::arg("value"));
   module.def("get_option", &tensorrt::get_option, py::arg("name"));
+  module.def("compile_kernels", &tensorrt::compile_kernels, py::arg("blob"));
   module.def("get_caller_stream", &tensorrt::get_caller_stream);
   module.def("set_caller_stream", &tensorrt::set_caller_stream, py::arg("handle"));
   module.def("clear_caller_stream", &tensorrt_executorch_clear_caller_stream);

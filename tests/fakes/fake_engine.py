@@ -58,6 +58,14 @@ def engine_bytes(
     return struct.pack("<4sI", b"vtrt" if rtx else b"ftrt", major * 10000 + minor * 100 + patch) + text.encode()
 
 
+def compiled_kernels(engine: bytes, *, gpu: str = "Fake GPU 0") -> tuple[str, bytes]:
+    """The key and the bytes with which a program carries an engine's kernels: those that a load compiles."""
+    version = ".".join(map(str, RTX_VERSION))
+    kernels = f"fake runtime cache {version} 9.0\nfor every shape\n".encode()
+    key = f"tensorrt_kernels/{hashlib.sha256(engine).hexdigest()}/{version}.120/{gpu}"
+    return key, b"TRTKC01\n" + hashlib.sha256(kernels).digest() + kernels
+
+
 def blob_bytes(
     tensors: Sequence[Tensor],
     engine: bytes,

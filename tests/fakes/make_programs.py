@@ -12,11 +12,12 @@ from typing import Any
 
 import torch
 from executorch.exir import ExecutorchBackendConfig, to_edge_transform_and_lower
+from executorch.exir._serialize._named_data_store import NamedDataStore
 from executorch.exir.backend.backend_details import BackendDetails, PreprocessResult
 from executorch.exir.backend.compile_spec_schema import CompileSpec
 from executorch.exir.backend.partitioner import DelegationSpec, Partitioner, PartitionResult
 from executorch.exir.dialects._ops import ops
-from fake_engine import Tensor, blob_bytes, engine_bytes, operation
+from fake_engine import Tensor, blob_bytes, compiled_kernels, engine_bytes, operation
 
 ADD, MUL, SUM = ops.edge.aten.add.Tensor, ops.edge.aten.mul.Tensor, ops.edge.aten.sum.dim_IntList
 
@@ -33,7 +34,12 @@ class TensorRTBackend(BackendDetails):
         tensors = [*inputs, output]
         device = next((int(s.value.split(b":")[1]) for s in compile_specs if s.key == "target_device"), 0)
         engine = engine_bytes(tensors, [_operation(node, output.name)], weight_bytes=64, scratch_bytes=128)
-        return PreprocessResult(processed_bytes=blob_bytes(tensors, engine, device_id=device))
+        blob = blob_bytes(tensors, engine, device_id=device)
+        if not any(spec.key == "with_kernels" for spec in compile_specs):
+            return PreprocessResult(processed_bytes=blob)
+        store = NamedDataStore()
+        store.add_named_data(*compiled_kernels(engine))
+        return PreprocessResult(processed_bytes=blob, data_store_output=store.get_named_data_store_output())
 
 
 def _operation(node: torch.fx.Node, output: str) -> dict[str, Any]:
@@ -62,8 +68,9 @@ def _range(program: torch.export.ExportedProgram, size: int | torch.SymInt) -> t
 class FakePartitioner(Partitioner):
     """One partition per supported operator."""
 
-    def __init__(self, *, device: str | None = "cuda:0") -> None:
+    def __init__(self, *, device: str | None = "cuda:0", with_kernels: bool = False) -> None:
         specs = [] if device is None else [CompileSpec("target_device", device.encode())]
+        specs += [CompileSpec("with_kernels", b"")] if with_kernels else []
         self._delegation = DelegationSpec("TensorRTBackend", specs)
 
     def partition(self, exported_program: torch.export.ExportedProgram) -> PartitionResult:
@@ -90,9 +97,23 @@ def _export(function: Callable[..., Any], *inputs: torch.Tensor, dynamic: Any = 
     return torch.export.export(Model(function), inputs, dynamic_shapes=None if dynamic is None else (dynamic,))
 
 
-def _write(path: Path, programs: Any, *, device: str | None = "cuda:0") -> None:
-    edge = to_edge_transform_and_lower(programs, partitioner=[FakePartitioner(device=device)])
+def _write(path: Path, programs: Any, **options: Any) -> None:
+    edge = to_edge_transform_and_lower(programs, partitioner=[FakePartitioner(**options)])
     path.write_bytes(edge.to_executorch(ExecutorchBackendConfig()).buffer)
+
+
+def _layouts() -> dict[str, torch.Tensor]:
+    image, volume = torch.zeros(2, 3, 4, 5), torch.zeros(2, 3, 2, 4, 5)
+    return {
+        "plain": image,
+        "channels_last": image.to(memory_format=torch.channels_last),
+        "channels_last_3d": volume.to(memory_format=torch.channels_last_3d),
+        "transposed": torch.zeros(5, 4).t(),
+    }
+
+
+def _default_layout_times_three(x: torch.Tensor) -> torch.Tensor:
+    return x.clone(memory_format=torch.contiguous_format) * 3
 
 
 def main() -> None:
@@ -103,12 +124,20 @@ def main() -> None:
     rows = torch.export.Dim("rows", min=2, max=8)
     _write(folder / "add_one.pte", _export(lambda x: x + 1, x))
     _write(folder / "host_only.pte", _export(lambda x: x + 1, x), device=None)
+    _write(folder / "with_kernels.pte", _export(lambda x: (x * 2) + 1, x), with_kernels=True)
     _write(folder / "second_gpu.pte", _export(lambda x: x + 1, x), device="cuda:1")
     _write(folder / "missing_gpu.pte", _export(lambda x: x + 1, x), device="cuda:7")
     _write(folder / "chain.pte", _export(lambda x: ((x * 2) + 1) * 3, x))
     _write(folder / "around_cpu.pte", _export(lambda x: torch.sin(x * 2) + 1, x))
     _write(folder / "dynamic.pte", _export(lambda x: (x * 2) + 1, torch.zeros(4, 3), dynamic=({0: rows},)))
     _write(folder / "mixed.pte", _export(lambda x, n: (x + 1, n + n, x.sum()), x, torch.zeros(2, dtype=torch.int64)))
+    _write(folder / "cpu_only.pte", _export(torch.sin, torch.zeros(2, 3, 4, 5)))
+    for name, y in _layouts().items():
+        _write(folder / f"layout_{name}.pte", _export(_default_layout_times_three, y))
+    _write(
+        folder / "layouts_by_method.pte",
+        {name: _export(_default_layout_times_three, y) for name, y in _layouts().items()},
+    )
     _write(
         folder / "two_methods.pte",
         {"forward": _export(lambda x: x + 1, x), "double": _export(lambda x: x * 2, torch.zeros(4))},

@@ -14,6 +14,7 @@ EXPORTED = {
     "tensorrt_executorch_add_search_folder",
     "tensorrt_executorch_backend_owner",
     "tensorrt_executorch_clear_caller_stream",
+    "tensorrt_executorch_compile_kernels",
     "tensorrt_executorch_describe",
     "tensorrt_executorch_device_allocator_reason",
     "tensorrt_executorch_get_caller_stream",

@@ -74,6 +74,19 @@ TEST_F(Programs, RunWithoutADeviceTag) {
   expect(module, "forward", {2, 3}, [](float x) { return x + 1; });
 }
 
+TEST_F(Programs, BringTheKernelsOfTheirEngines) {
+  using Mode = Module::LoadMode;
+  for (const Mode mode : {Mode::File, Mode::Mmap, Mode::MmapUseMlock}) {
+    const long before = fake_cuda_count("live.tensorrt_compilations");
+    const CapturedLog log;
+    Module module(program("with_kernels"), mode);
+    expect(module, "forward", {2, 3}, [](float x) { return x * 2 + 1; });
+    EXPECT_EQ(fake_cuda_count("live.tensorrt_compilations"), before) << log.text();
+    EXPECT_TRUE(log.errors().empty()) << log.text();
+    EXPECT_TRUE(std::filesystem::is_empty(kernel_folder()));
+  }
+}
+
 TEST_F(Programs, RunOnTheSecondGpu) {
   Module module(program("second_gpu"));
   expect(module, "forward", {2, 3}, [](float x) { return x + 1; });

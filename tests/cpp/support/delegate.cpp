@@ -57,7 +57,7 @@ Result<Delegate> Delegate::load(const std::vector<uint8_t>& blob, const LoadRequ
       },
       &bytes);
   executorch::extension::MallocMemoryAllocator allocator;
-  executorch::runtime::BackendInitContext context(&allocator, nullptr, request.method, nullptr,
+  executorch::runtime::BackendInitContext context(&allocator, nullptr, request.method, request.named_data,
                                                   {request.options.data(), request.options.size()});
   std::vector<CompileSpec> specs = to_specs(request);
   Result<DelegateHandle*> handle =

@@ -18,6 +18,7 @@ struct LoadRequest {
   std::vector<std::pair<std::string, std::string>> compile_specs;
   std::vector<executorch::runtime::BackendOption> options;
   const char* method = "forward";
+  const executorch::runtime::NamedDataMap* named_data = nullptr;
 };
 
 executorch::runtime::BackendOption option(const char* key, executorch::runtime::OptionValue value);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <sstream>
 
 #include "fake_cudart.h"
 #include "library_facts.h"
@@ -35,6 +36,11 @@ std::string compute_capability() {
   cudaGetDevice(&device);
   cudaGetDeviceProperties(&properties, device);
   return std::to_string(properties.major) + "." + std::to_string(properties.minor);
+}
+
+/// What a serialized cache begins with: it fits one version and one kind of GPU.
+std::string cache_prefix() {
+  return kCacheMagic + version_text(facts().version()) + " " + compute_capability() + "\n";
 }
 
 bool has_dynamic_size(const abi::Dims& dims) {
@@ -152,17 +158,41 @@ RuntimeCache::RuntimeCache() : Object(tables::cache_outer, tables::cache) {
 RuntimeCache::~RuntimeCache() { fake_cuda_add_live("tensorrt_caches", -1); }
 
 bool RuntimeCache::deserialize(const void* bytes, size_t size) {
-  const std::string expected = kCacheMagic + version_text(facts().version()) + " " + compute_capability();
-  if (std::string(static_cast<const char*>(bytes), size) != expected) {
+  const std::string prefix = cache_prefix();
+  const std::string text(static_cast<const char*>(bytes), size);
+  if (text.compare(0, prefix.size(), prefix) != 0) {
     return false;
   }
-  filled = true;
+  std::istringstream lines(text.substr(prefix.size()));
+  for (std::string line; std::getline(lines, line);) {
+    add(line);
+  }
   return true;
 }
 
-HostMemory* RuntimeCache::serialize() const {
-  return new HostMemory(filled ? kCacheMagic + version_text(facts().version()) + " " + compute_capability()
-                               : "");
+HostMemory* RuntimeCache::serialize() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::string text = kernels_.empty() ? "" : cache_prefix();
+  for (const std::string& kernels : kernels_) {
+    text += kernels + "\n";
+  }
+  return new HostMemory(text);
+}
+
+void RuntimeCache::reset() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  kernels_.clear();
+}
+
+bool RuntimeCache::add(const std::string& kernels) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return kernels_.insert(kernels).second;
+}
+
+void compile(RuntimeCache* cache, const std::string& kernels) {
+  if (cache == nullptr || cache->add(kernels)) {
+    fake_cuda_add_live("tensorrt_compilations", 1);
+  }
 }
 
 RuntimeConfig::RuntimeConfig() : Object(tables::config_outer, tables::config) {
@@ -236,7 +266,7 @@ Engine::~Engine() {
   fake_cuda_add_live("tensorrt_engines", -1);
 }
 
-Context* Engine::create_context(abi::AllocationStrategy strategy) {
+Context* Engine::create_context(abi::AllocationStrategy strategy, RuntimeCache* cache) {
   if (injected(*runtime, "tensorrt.create_context")) {
     return nullptr;
   }
@@ -245,6 +275,10 @@ Context* Engine::create_context(abi::AllocationStrategy strategy) {
       context->scratch == nullptr) {
     report(*runtime, "Out of memory for the context's scratch");
     return nullptr;
+  }
+  if (facts().is_rtx) {
+    context->cache = cache;
+    compile(cache, "for every shape");
   }
   return context.release();
 }
@@ -405,10 +439,24 @@ bool Context::ready() const {
   return true;
 }
 
+// As TensorRT-RTX, which makes kernels for the sizes that it meets.
+void Context::compile_for_shapes() {
+  std::string shapes;
+  for (const TensorDescription& tensor : engine->description.tensors) {
+    if (tensor.is_input && has_dynamic_size(tensor.shape)) {
+      shapes += tensor.name + text_of(shape_of(tensor.name.c_str()));
+    }
+  }
+  if (facts().is_rtx && !shapes.empty()) {
+    compile(cache, shapes);
+  }
+}
+
 bool Context::enqueue(cudaStream_t stream) {
   if (injected(*engine->runtime, "tensorrt.enqueue") || infer_shapes() != 0 || !ready()) {
     return false;
   }
+  compile_for_shapes();
   auto launch = std::make_unique<Launch>();
   launch->device = engine->device;
   launch->operations = engine->description.operations;

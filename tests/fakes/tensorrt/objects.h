@@ -9,6 +9,8 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -54,9 +56,19 @@ struct RuntimeCache : Object<RuntimeCache> {
   RuntimeCache();
   ~RuntimeCache();
   bool deserialize(const void* bytes, size_t size);
-  HostMemory* serialize() const;
-  bool filled = false;
+  HostMemory* serialize();
+  void reset();
+  /// False when the kernels were there already.
+  bool add(const std::string& kernels);
+
+ private:
+  std::mutex mutex_;
+  std::set<std::string> kernels_;
 };
+
+/// "Compiles" kernels, unless the cache has them; with a cache or without. What was compiled is counted as
+/// `live.tensorrt_compilations`.
+void compile(RuntimeCache* cache, const std::string& kernels);
 
 struct RuntimeConfig : Object<RuntimeConfig> {
   RuntimeConfig();
@@ -83,7 +95,7 @@ struct Engine : Object<Engine> {
   Engine(Runtime* runtime, EngineDescription description);
   ~Engine();
 
-  Context* create_context(abi::AllocationStrategy strategy);
+  Context* create_context(abi::AllocationStrategy strategy, RuntimeCache* cache = nullptr);
   bool set_budget(int64_t bytes);
 
   Runtime* runtime;
@@ -108,6 +120,7 @@ struct Context : Object<Context> {
 
   Engine* engine;
   abi::AllocationStrategy strategy;
+  RuntimeCache* cache = nullptr;
   int32_t profile = 0;
   std::map<std::string, abi::Dims> input_shapes;
   std::map<std::string, void*> addresses;
@@ -118,6 +131,7 @@ struct Context : Object<Context> {
 
  private:
   bool ready() const;
+  void compile_for_shapes();
 };
 
 /// Reports an error as TensorRT does: to the recorder of the runtime when there is one, else to its logger.

@@ -211,11 +211,7 @@ int64_t engine_device_memory(Engine& self) { return self.description.scratch_byt
 int64_t engine_device_memory_of_profile(Engine& self, int32_t) { return self.description.scratch_bytes; }
 void* engine_create_context_with_config(Engine& self, void* config) {
   const auto* wanted = static_cast<const RuntimeConfig*>(config);
-  Context* context = self.create_context(wanted->strategy);
-  if (context != nullptr && wanted->cache != nullptr) {
-    wanted->cache->filled = true;  // what was compiled for the context
-  }
-  return context;
+  return self.create_context(wanted->strategy, wanted->cache);
 }
 void* engine_create_config(Engine&) { return new RuntimeConfig; }
 int64_t engine_stat(Engine& self, int32_t stat) { return stat == 0 ? self.description.weight_bytes : -1; }
@@ -284,7 +280,7 @@ bool cache_deserialize(RuntimeCache& self, const void* bytes, size_t size) {
   return self.deserialize(bytes, size);
 }
 bool cache_reset(RuntimeCache& self) {
-  self.filled = false;
+  self.reset();
   return true;
 }
 
