@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -50,19 +51,20 @@ class Model:
 
     def _contender(self, name: str, call: Callable[[], Any]) -> Contender:
         """Check that a way to run the model gives the right result, then return it."""
-        with torch.cuda.stream(self.stream):
+        with self._on_stream():
             for _ in range(3):
                 result = call()
         torch.cuda.synchronize()
         error = _relative_error(result, self.expected())
         if not error < 5e-2:
             raise RuntimeError(f"the result is wrong by {error:.1e} of its size")
+        return Contender(name, timed(call, self.stream.synchronize, self._on_stream))
 
-        def on_stream() -> Any:
-            with torch.cuda.stream(self.stream):
-                return call()
-
-        return Contender(name, timed(on_stream, self.stream.synchronize))
+    @contextmanager
+    def _on_stream(self) -> Iterator[None]:
+        """Choose the stream for everyone, PyTorch's current one and the delegate's, and leave gradients out."""
+        with torch.inference_mode(), torch.cuda.stream(self.stream), tter.caller_stream(self.stream):
+            yield
 
     def _ours(self, *, graphs: bool, clone: bool = True) -> Contender:
         from executorch.runtime import Runtime
@@ -73,9 +75,8 @@ class Model:
 
         def call() -> Tensor:
             values = self.inputs
-            with tter.caller_stream(self.stream):
-                for method in methods:
-                    values = method.execute(values) if clone else method._method(values, clone_outputs=False)
+            for method in methods:
+                values = method.execute(values) if clone else method._method(values, clone_outputs=False)
             return values[0]
 
         name = "ours_plain" if not graphs else "ours" if clone else "ours_outputs_not_cloned"
@@ -96,16 +97,16 @@ class Model:
         return self._contender("torch_tensorrt_graphs" if graphs else "torch_tensorrt", call)
 
     def _eager(self) -> Contender:
-        return self._contender("eager", _without_gradients(_chain(self.modules(), self.inputs)))
+        return self._contender("eager", _chain(self.modules(), self.inputs))
 
     def _eager_graph(self) -> Contender:
-        run = _without_gradients(_chain(self.modules(), self.inputs))
-        with torch.cuda.stream(self.stream):
+        run = _chain(self.modules(), self.inputs)
+        with self._on_stream():
             for _ in range(3):
                 run()
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=self.stream):
+        with torch.inference_mode(), torch.cuda.graph(graph, stream=self.stream):
             result = run()
 
         def call() -> Tensor:
@@ -121,14 +122,6 @@ def _chain(modules: list[Any], inputs: list[Tensor]) -> Callable[[], Tensor]:
         for module in modules[1:]:
             result = module(result)
         return result
-
-    return run
-
-
-def _without_gradients(call: Callable[[], Tensor]) -> Callable[[], Tensor]:
-    def run() -> Tensor:
-        with torch.inference_mode():
-            return call()
 
     return run
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 ROUNDS = 8
@@ -27,19 +28,27 @@ class Contender:
         return statistics.median(self.times)
 
 
-def timed(call: Callable[[], object], wait: Callable[[], object]) -> Block:
-    """Return a block of a call in this process and the wait that ends it."""
+def timed(
+    call: Callable[[], object],
+    wait: Callable[[], object],
+    around: Callable[[], AbstractContextManager[object]] = nullcontext,
+) -> Block:
+    """Return a block of a call in this process and the wait that ends it.
+
+    ``around`` is entered once for a block, as an application chooses its stream once for its loop.
+    """
 
     def block(calls: int) -> list[float]:
-        for _ in range(WARM_UP):
-            call()
-        wait()
-        times = []
-        for _ in range(calls):
-            start = time.perf_counter()
-            call()
+        with around():
+            for _ in range(WARM_UP):
+                call()
             wait()
-            times.append((time.perf_counter() - start) * 1e6)
+            times = []
+            for _ in range(calls):
+                start = time.perf_counter()
+                call()
+                wait()
+                times.append((time.perf_counter() - start) * 1e6)
         return times
 
     return block
