@@ -102,14 +102,28 @@ class Table:
 
     def tables(self, field: int) -> Iterator[Table]:
         """Yield the items of a field that is a vector of tables."""
+        start, count = self._items(field)
+        for index in range(count):
+            yield Table(self._reader, self._reader.follow(start + 4 * index))
+
+    def item(self, field: int, index: int) -> Table:
+        """Return one item of a field that is a vector of tables."""
+        start, count = self._items(field)
+        if not 0 <= index < count:
+            raise ProgramError(
+                f"The program is damaged: it names item {index} of a list of {count}. Copy or export it again."
+            )
+        return Table(self._reader, self._reader.follow(start + 4 * index))
+
+    def _items(self, field: int) -> tuple[int, int]:
+        """Return where the items of a vector of tables start, and how many there are."""
         position = self._field(field)
         if position is None:
-            return
+            return 0, 0
         start = self._reader.follow(position)
         count = self._reader.unsigned(start)
         self._reader.slice(start + 4, count * 4)  # refuses a count that the buffer cannot hold before any work
-        for index in range(count):
-            yield Table(self._reader, self._reader.follow(start + 4 + 4 * index))
+        return start + 4, count
 
     def _field(self, field: int) -> int | None:
         entry = _VTABLE_HEADER + 2 * field

@@ -16,6 +16,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from torch_tensorrt_executorch_runtime import _paths
+from torch_tensorrt_executorch_runtime._after_import import call_after_import
 from torch_tensorrt_executorch_runtime._errors import DelegateCompatibilityError, NotRegisteredError
 
 BACKEND_NAME = "TensorRTBackend"
@@ -72,6 +73,7 @@ def register() -> ModuleType:
             for folder in _paths.tensorrt_search_folders():
                 module.add_search_folder(str(folder))
             _module = module
+            call_after_import("executorch.runtime", _convert_layouts)
         return _module
 
 
@@ -182,6 +184,11 @@ def _import_native() -> ModuleType:
             f"The compiled module of this package cannot be loaded: {error}. It must match the running Python "
             f"{sys.version_info.major}.{sys.version_info.minor}. {_REINSTALL} {_DISTRIBUTION}"
         ) from error
+
+
+def _convert_layouts(runtime: ModuleType) -> None:
+    # Not before: it needs torch, which ExecuTorch's Python code has brought by now.
+    importlib.import_module("torch_tensorrt_executorch_runtime._layouts").install(runtime)
 
 
 def _check_registered(module: ModuleType) -> None:

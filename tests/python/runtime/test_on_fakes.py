@@ -2,46 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import textwrap
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
-from support.process import PACKAGE, Result, command, run_code
+from support.fakes import LIBRARIES, PROGRAMS, RTX, SETUP, needs_fakes, on_fakes, outcomes_of
+from support.process import command, run_code
 
-BUILD = Path(os.environ.get("TTER_FAKES_BUILD") or Path(__file__).parents[3] / "build" / "dev")
-LIBRARIES = BUILD / "fakes" / "lib"
-PROGRAMS = BUILD / "tests" / "programs"
-RTX = LIBRARIES / "libtensorrt_rtx.so.1"
-
-pytestmark = pytest.mark.skipif(
-    not (BUILD / "package").is_dir() and "TTER_FAKES_BUILD" not in os.environ,
-    reason="the fakes are not built: cmake --preset dev && cmake --build --preset dev",
-)
-
-
-def on_fakes(call: Callable[..., Result], *arguments: object, library: Path | str = RTX) -> Result:
-    """Run something with the package of the build folder, which has the fake CUDA runtime inside."""
-    return call(*arguments, path=[BUILD / "package"], env={"TENSORRT_EXECUTORCH_LIBRARY": str(library)})
-
-
-SETUP = f"""
-import json, traceback
-import torch
-import {PACKAGE} as package
-from executorch.runtime import Runtime
-from torch.testing import assert_close as same
-
-x = torch.arange(6.0).reshape(2, 3)
-kept = []  # a method does not keep its program
-
-def load(name, method="forward"):
-    program = Runtime.get().load_program({str(PROGRAMS)!r} + f"/{{name}}.pte")
-    kept.append(program)
-    return program.load_method(method)
-"""
+pytestmark = needs_fakes
 
 # Each is a test of its own; they share a process, because importing torch and ExecuTorch takes seconds.
 CASES = {
@@ -108,17 +74,7 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def outcomes() -> dict[str, str]:
-    """What became of each case: an empty text, or the traceback."""
-    lines = [SETUP, "outcomes = {}"]
-    for name, code in CASES.items():
-        body = textwrap.indent(textwrap.dedent(code).strip(), "    ")
-        lines += ["try:", body, f"    outcomes[{name!r}] = ''"]
-        lines += ["except Exception:", f"    outcomes[{name!r}] = traceback.format_exc()"]
-    lines.append("print(json.dumps(outcomes))")
-    result = on_fakes(run_code, "\n".join(lines))
-    assert result.code == 0, result.err
-    document: dict[str, str] = result.json
-    return document
+    return outcomes_of(CASES)
 
 
 @pytest.mark.parametrize("case", CASES)

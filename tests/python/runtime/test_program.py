@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from torch_tensorrt_executorch_runtime import ProgramError
+from torch_tensorrt_executorch_runtime._input_orders import map_file, read_input_orders
 from torch_tensorrt_executorch_runtime._program import read_program
 
 NAMES = ["outside.pte", "engine.pte", "dynamic.pte", "plain.pte"]
@@ -79,6 +80,26 @@ def test_changed_bytes_give_a_program_or_a_sentence_and_nothing_else(programs: P
         except ProgramError as error:
             sentences.append(str(error))
     assert len(sentences) > 50
+    assert all(sentence.endswith(".") for sentence in sentences)
+
+
+def test_reads_the_layouts_of_methods_with_engines_only(programs: Path) -> None:
+    assert read_input_orders(map_file(programs / "outside.pte"), "TensorRTBackend") == {"forward": (None,)}
+    assert read_input_orders(map_file(programs / "plain.pte"), "TensorRTBackend") == {}
+
+
+def test_reading_the_layouts_of_changed_bytes_gives_a_sentence_and_nothing_else(programs: Path) -> None:
+    original = (programs / "dynamic.pte").read_bytes()
+    table_size = struct.unpack_from("<Q", original, 16)[0]
+    sentences = []
+    for position in range(table_size):
+        data = bytearray(original)
+        data[position] ^= 0x7F
+        try:
+            read_input_orders(memoryview(data), "TensorRTBackend")
+        except ProgramError as error:
+            sentences.append(str(error))
+    assert len(sentences) > 20
     assert all(sentence.endswith(".") for sentence in sentences)
 
 
