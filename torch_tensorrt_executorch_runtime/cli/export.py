@@ -41,9 +41,12 @@ def export(
             help="Let the engines of a GPU take turns in one block of scratch memory. Default: left to the process.",
         ),
     ] = None,
+    embed_runtime_cache: Annotated[
+        bool, typer.Option(help="Compile the engines' kernels on this machine's GPU, and write them into the file.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
-    """Export a model. No GPU is needed.
+    """Export a model. No GPU is needed but for --embed-runtime-cache.
 
     The function takes no arguments. It returns what torch_tensorrt_executorch_runtime.export.save takes: an
     ExportedProgram, a dict of method names to ExportedPrograms, or a module compiled by Torch-TensorRT; or a module
@@ -55,6 +58,7 @@ def export(
         "min_block_size": min_block_size,
         "weight_streaming_budget_per_engine": weight_streaming_budget,
         "use_shared_activation_scratch": use_shared_activation_scratch,
+        "embed_runtime_cache": embed_runtime_cache or None,
     }
     options |= {name: value for name, value in given.items() if value is not None}
     from torch_tensorrt_executorch_runtime.export import save  # noqa: PLC0415 - imports torch

@@ -44,6 +44,7 @@ class LowerKeywords(TypedDict, total=False):
     decompose_attention: bool
     disable_tf32: bool
     enable_weight_streaming: bool
+    embed_runtime_cache: bool
 
 
 class SaveKeywords(LowerKeywords, total=False):

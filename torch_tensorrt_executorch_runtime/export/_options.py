@@ -52,6 +52,7 @@ class BuildOptions:
         disable_tf32: Do not round float32 products to TF32. TensorRT-RTX would do so all the same, so each product is
             built from parts that TF32 holds: about three times the arithmetic and twice the memory of the weights.
         enable_weight_streaming: Let the weights live in host memory (see ``weight_streaming_budget_per_engine``).
+        embed_runtime_cache: Compile the engine's kernels for this machine's GPU, and let the program carry them.
     """
 
     compute_capabilities: tuple[str, ...] = ()
@@ -62,6 +63,7 @@ class BuildOptions:
     decompose_attention: bool = False
     disable_tf32: bool = False
     enable_weight_streaming: bool = False
+    embed_runtime_cache: bool = False
 
     def specs(self) -> list[CompileSpec]:
         """Return the compile spec that carries these options, or nothing when all are at their defaults."""

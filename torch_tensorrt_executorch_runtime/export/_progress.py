@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
 from torch_tensorrt_executorch_runtime.export._torch_tensorrt import tensorrt
 
-__all__ = ["engine_built", "engine_packed", "monitor", "show_progress", "stage"]
+__all__ = ["engine_built", "engine_packed", "engine_reused", "monitor", "show_progress", "stage"]
 
 _LOGGER = logging.getLogger("torch_tensorrt_executorch_runtime.export")
 _BAR: contextvars.ContextVar[_Bar | None] = contextvars.ContextVar("progress", default=None)
@@ -75,6 +75,11 @@ def engine_packed(*, size_bytes: int) -> None:
     """Report an engine that was compiled before the export, in one line."""
     _LOGGER.info("Took over a compiled TensorRT engine: %.1f MB", size_bytes / 1e6)
     _count("engine %d taken over")
+
+
+def engine_reused(*, size_bytes: int) -> None:
+    """Report a part of the model that is equal to an earlier one, in one line."""
+    _LOGGER.info("Reused the TensorRT engine of an equal part: %.1f MB", size_bytes / 1e6)
 
 
 def _count(text: str) -> None:

@@ -18,7 +18,7 @@ from executorch.exir.passes.dim_order_ops_registry import MemoryFormatOpsMap
 from torch.export import ExportedProgram
 from torch.fx.passes.shape_prop import TensorMetadata
 
-__all__ = ["Twin", "aten_target", "build_twin", "tensor_meta"]
+__all__ = ["Twin", "aten_target", "build_twin", "constant_placeholders", "tensor_meta"]
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def build_twin(program: ExportedProgram) -> Twin:
     """
     root = torch.nn.Module()
     graph = torch.fx.Graph()
-    constants = _constant_placeholders(program)
+    constants = constant_placeholders(program)
     of: dict[torch.fx.Node, torch.fx.Node] = {}
     for node in program.graph.nodes:
         if node in constants:
@@ -73,7 +73,8 @@ def tensor_meta(value: Any) -> dict[str, TensorMetadata]:
     return {"tensor_meta": metadata}
 
 
-def _constant_placeholders(program: ExportedProgram) -> dict[torch.fx.Node, torch.Tensor]:
+def constant_placeholders(program: ExportedProgram) -> dict[torch.fx.Node, torch.Tensor]:
+    """Return the inputs that are weights or constants, in the order of the graph, with their values."""
     signature = program.graph_signature
     mutated = set(signature.buffers_to_mutate.values())
     constants: dict[torch.fx.Node, torch.Tensor] = {}

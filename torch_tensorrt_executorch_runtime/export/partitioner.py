@@ -16,6 +16,7 @@ from torch.export import ExportedProgram
 from torch_tensorrt_executorch_runtime._blob import BACKEND_ID
 from torch_tensorrt_executorch_runtime._errors import ExportError
 from torch_tensorrt_executorch_runtime.export._backend_lookup import prefer_own_backend
+from torch_tensorrt_executorch_runtime.export._compiled_kernels import check_machine
 from torch_tensorrt_executorch_runtime.export._layout import in_default_layout
 from torch_tensorrt_executorch_runtime.export._operator_support import NodeSupport, is_engine_call, plain_overload
 from torch_tensorrt_executorch_runtime.export._options import (
@@ -58,7 +59,7 @@ class TensorRTPartitioner(Partitioner):  # type: ignore[misc]
         **options: Any other field of :class:`BuildOptions`.
 
     Raises:
-        ExportError: Options that contradict each other.
+        ExportError: Options that contradict each other, or kernels that cannot be compiled on this machine.
         TypeError: An unknown option.
     """
 
@@ -78,6 +79,8 @@ class TensorRTPartitioner(Partitioner):  # type: ignore[misc]
         super().__init__()
         _check_names(options)
         self.options = BuildOptions(compute_capabilities=normalize_capabilities(compute_capabilities), **options)
+        if self.options.embed_runtime_cache:
+            check_machine()
         specs = delegate_specs(
             device=device,
             weight_streaming_budget_per_engine=weight_streaming_budget_per_engine,
