@@ -17,6 +17,7 @@
 #include <variant>
 #include <vector>
 
+#include "bare_engines.h"
 #include "executorch/c_api.h"
 
 namespace py = pybind11;
@@ -195,4 +196,5 @@ PYBIND11_MODULE(_native, module) {
   module.def("get_caller_stream", &tensorrt::get_caller_stream);
   module.def("set_caller_stream", &tensorrt::set_caller_stream, py::arg("handle"));
   module.def("clear_caller_stream", &tensorrt_executorch_clear_caller_stream);
+  tensorrt::add_bare_engines(module);
 }

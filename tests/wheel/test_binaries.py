@@ -13,6 +13,11 @@ C_AND_CPP_RUNTIME = {"libc.so.6", "libm.so.6", "libdl.so.2", "librt.so.1", "libp
 EXPORTED = {
     "tensorrt_executorch_add_search_folder",
     "tensorrt_executorch_backend_owner",
+    "tensorrt_executorch_bare_create",
+    "tensorrt_executorch_bare_destroy",
+    "tensorrt_executorch_bare_latencies",
+    "tensorrt_executorch_bare_no_graphs_because",
+    "tensorrt_executorch_bare_total",
     "tensorrt_executorch_clear_caller_stream",
     "tensorrt_executorch_compile_kernels",
     "tensorrt_executorch_describe",
