@@ -52,6 +52,7 @@ class Tensor:
     dtype: str = ""
     shape: tuple[int, ...] = ()
     dynamic: bool = False
+    device: str = "cpu"
 
 
 @dataclass(frozen=True)
@@ -218,7 +219,15 @@ def _value(values: list[Table], index: int) -> Tensor:
         dtype=_SCALAR_TYPES.get(scalar_type, f"scalar type {scalar_type}"),
         shape=tensor.numbers(2),
         dynamic=tensor.integer(8, "b") != 0,
+        device=_device(tensor.table(9)),
     )
+
+
+def _device(extra: Table | None) -> str:
+    """Return where a tensor's memory is expected, ``cpu`` or such as ``cuda:0``."""
+    if extra is None or extra.integer(3, "b") == 0:
+        return "cpu"
+    return f"{_DEVICES.get(extra.integer(3, 'b'), 'unknown')}:{extra.integer(4, 'b')}"
 
 
 def _memory(plan: Table) -> Iterator[tuple[str, int]]:

@@ -112,12 +112,16 @@ class OutsideInfo:
 
 @dataclass(frozen=True)
 class ValueInfo:
-    """An input or output of a method. A dynamic tensor shows its largest shape."""
+    """An input or output of a method. A dynamic tensor shows its largest shape.
+
+    ``device`` is where the program expects the tensor's memory: ``cpu``, or such as ``cuda:0``.
+    """
 
     kind: str
     dtype: str
     shape: tuple[int, ...]
     dynamic: bool
+    device: str = "cpu"
 
 
 @dataclass(frozen=True)
@@ -221,7 +225,7 @@ def _method(method: _program.Method) -> MethodInfo:
 
 
 def _value(value: _program.Tensor) -> ValueInfo:
-    return ValueInfo(value.kind, value.dtype, value.shape, value.dynamic)
+    return ValueInfo(value.kind, value.dtype, value.shape, value.dynamic, value.device)
 
 
 def _delegate(delegate: _program.Delegate, where: str) -> DelegateInfo:

@@ -71,7 +71,8 @@ def _show_method(method: MethodInfo, console: Console) -> None:
 def _shape(value: ValueInfo) -> str:
     if value.kind != "tensor":
         return ""
-    return f"{_output.describe_shape(value.shape)}{' at most' if value.dynamic else ''}"
+    place = "" if value.device == "cpu" else f" on {value.device}"
+    return f"{_output.describe_shape(value.shape)}{' at most' if value.dynamic else ''}{place}"
 
 
 def _show_delegate(index: int, delegate: DelegateInfo, console: Console) -> None:
