@@ -8,13 +8,13 @@ import sys
 import typer
 
 from torch_tensorrt_executorch_runtime._errors import DelegateError
-from torch_tensorrt_executorch_runtime.cli import _output, check, doctor, export, run, show
+from torch_tensorrt_executorch_runtime.cli import _output, bench, check, doctor, export, run, show
 
 __all__ = ["app", "main"]
 
 app = typer.Typer(
     name="trt-executorch",
-    help="TensorRT engines in ExecuTorch programs: export, inspect, check and run.",
+    help="TensorRT engines in ExecuTorch programs: export, inspect, check, run and measure.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -24,6 +24,7 @@ app.command("inspect")(show.inspect)
 app.command("check")(check.check)
 app.command("export")(export.export)
 app.command("run")(run.run)
+app.command("bench")(bench.bench)
 
 
 def main() -> None:

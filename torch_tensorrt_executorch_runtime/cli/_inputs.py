@@ -1,4 +1,4 @@
-"""Inputs for a run: from ``.npy`` files, or made up from what the program says of its inputs."""
+"""Inputs for a run: from ``.npy`` or ``.pt`` files, or made up from what the program says of its inputs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from torch_tensorrt_executorch_runtime.inspect import MethodInfo, ValueInfo
 
 __all__ = ["make_inputs"]
 
+_TORCH_SUFFIXES = (".pt", ".pth")
 _LARGEST_RANDOM_INTEGER = 10  # small, so that an index into a table of any size is likely to be valid
 
 
@@ -20,11 +21,12 @@ def make_inputs(method: MethodInfo, files: Sequence[Path], *, seed: int) -> list
 
     Args:
         method: From ``inspect_program``.
-        files: ``.npy`` files. A bfloat16 input takes a float32 file, because NumPy has no bfloat16.
+        files: ``.npy`` files, or ``.pt`` files that hold one tensor. A bfloat16 input takes a float32 ``.npy`` file,
+            because NumPy has no bfloat16.
         seed: Of the random numbers: floating point inputs are normal, integers 0 to 9, bools a coin's.
 
     Raises:
-        DelegateError: A file is missing, is no ``.npy`` file or does not fit its input.
+        DelegateError: A file is missing, cannot be read or does not fit its input.
     """
     if len(files) > len(method.inputs):
         raise DelegateError(
@@ -39,26 +41,47 @@ def make_inputs(method: MethodInfo, files: Sequence[Path], *, seed: int) -> list
 
 
 def _read(path: Path, value: ValueInfo, index: int) -> Any:
-    import numpy  # noqa: PLC0415
     import torch  # noqa: PLC0415
 
     _require_tensor(value, index)
     if not path.is_file():
         raise DelegateError(f"The input file {path} does not exist.")
-    try:
-        array = numpy.load(path, allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
-        raise DelegateError(f"{path} cannot be read as a .npy file: {error}") from error
-    expected = "float32" if value.dtype == "bfloat16" else value.dtype
-    if array.dtype.name != expected:
-        raise DelegateError(f"{path} holds {array.dtype.name}, but input {index} takes {expected}.")
-    if not _fits(array.shape, value):
+    tensor = _read_tensor(path) if path.suffix in _TORCH_SUFFIXES else _read_array(path)
+    found = str(tensor.dtype).removeprefix("torch.")
+    widened = path.suffix not in _TORCH_SUFFIXES and value.dtype == "bfloat16"
+    expected = "float32" if widened else value.dtype
+    if found != expected:
+        raise DelegateError(f"{path} holds {found}, but input {index} takes {expected}.")
+    if not _fits(tuple(tensor.shape), value):
         kind = "at most " if value.dynamic else ""
         raise DelegateError(
-            f"{path} has the shape {_output.describe_shape(array.shape)}, but input {index} takes "
+            f"{path} has the shape {_output.describe_shape(tuple(tensor.shape))}, but input {index} takes "
             f"{kind}{_output.describe_shape(value.shape)}."
         )
-    return torch.from_numpy(array).to(getattr(torch, value.dtype))
+    return tensor.to(getattr(torch, value.dtype))
+
+
+def _read_array(path: Path) -> Any:
+    import numpy  # noqa: PLC0415
+    import torch  # noqa: PLC0415
+
+    try:
+        return torch.from_numpy(numpy.load(path, allow_pickle=False))
+    except (ValueError, OSError, EOFError, TypeError) as error:  # the last: a type that torch does not have
+        raise DelegateError(f"{path} cannot be read as a .npy file: {error}") from error
+
+
+def _read_tensor(path: Path) -> Any:
+    import torch  # noqa: PLC0415
+
+    try:
+        tensor = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # whatever the unpickling of a foreign file raises
+        reason = str(error).strip().splitlines() or [type(error).__name__]
+        raise DelegateError(f"{path} cannot be read as a file of torch.save: {reason[0]}") from error
+    if not isinstance(tensor, torch.Tensor):
+        raise DelegateError(f"{path} holds a {type(tensor).__name__}, but one tensor is expected. Save it alone.")
+    return tensor.detach()
 
 
 def _fits(shape: tuple[int, ...], value: ValueInfo) -> bool:

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
-from torch_tensorrt_executorch_runtime import _loader
 from torch_tensorrt_executorch_runtime._errors import DelegateError
 from torch_tensorrt_executorch_runtime.cli import _output
 from torch_tensorrt_executorch_runtime.cli._inputs import make_inputs
-from torch_tensorrt_executorch_runtime.inspect import MethodInfo, ProgramInfo, inspect_program
+from torch_tensorrt_executorch_runtime.cli._methods import find_method, first_line, load_method
+from torch_tensorrt_executorch_runtime.inspect import inspect_program
 
 __all__ = ["run"]
 
@@ -35,9 +35,9 @@ def run(
 ) -> None:
     """Run a method with random or given inputs; show its outputs and the time per call."""
     program = inspect_program(file)
-    described = _find_method(program, method)
+    described = find_method(program, method)
     inputs = make_inputs(described, input_files or [], seed=seed)
-    loaded = _load(file, method, data)
+    loaded = load_method(file, method, data)
     outputs, seconds = _call(loaded, inputs, repeat)
     if output_folder is not None:
         _write(outputs, output_folder)
@@ -55,27 +55,6 @@ def run(
         _show(result)
 
 
-def _find_method(program: ProgramInfo, name: str) -> MethodInfo:
-    for method in program.methods:
-        if method.name == name:
-            return method
-    known = ", ".join(method.name for method in program.methods)
-    raise DelegateError(f"{program.path} has no method {name!r}. It has: {known}.")
-
-
-def _load(file: Path, method: str, data: Path | None) -> Any:
-    _loader.native()
-    from executorch.runtime import Runtime  # noqa: PLC0415 - imports torch
-
-    try:
-        return Runtime.get().load_program(file, data_path=data).load_method(method)
-    except RuntimeError as error:
-        raise DelegateError(
-            f"{file} cannot be loaded: {_first_line(error)}. The log above has the cause; "
-            f"`trt-executorch check {file}` compares the file with this machine."
-        ) from error
-
-
 def _call(loaded: Any, inputs: list[Any], repeat: int) -> tuple[list[Any], list[float]]:
     seconds = []
     try:
@@ -85,12 +64,8 @@ def _call(loaded: Any, inputs: list[Any], repeat: int) -> tuple[list[Any], list[
             outputs = list(loaded.execute(inputs))
             seconds.append(time.perf_counter() - start)
     except RuntimeError as error:
-        raise DelegateError(f"The call failed: {_first_line(error)}. The log above has the cause.") from error
+        raise DelegateError(f"The call failed: {first_line(error)}. The log above has the cause.") from error
     return outputs, seconds
-
-
-def _first_line(error: RuntimeError) -> str:
-    return str(error).strip().splitlines()[0].rstrip(".") if str(error).strip() else type(error).__name__
 
 
 def _write(outputs: list[Any], folder: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import re
 import shutil
 import tempfile
@@ -11,33 +9,9 @@ from pathlib import Path
 from types import TracebackType
 
 from torch_tensorrt_executorch_runtime._errors import ExportError
+from torch_tensorrt_executorch_runtime._files import check_path
 
 __all__ = ["NewFiles", "check_path"]
-
-
-def check_path(path: str | os.PathLike[str]) -> Path:
-    """Find out whether ``path`` can be written, before anything is built.
-
-    Raises:
-        OSError: It cannot; the text says why and what to do.
-        ValueError: It is empty.
-    """
-    if not os.fspath(path):
-        raise ValueError("The path is empty. Give the name of the file to write, such as 'model.pte'.")
-    target = Path(path)
-    folder = target.absolute().parent
-    if target.is_dir():
-        raise IsADirectoryError(errno.EISDIR, "This is a folder. Give the name of a file in it", str(target))
-    if not folder.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "The folder does not exist. Create it first", str(folder))
-    try:
-        # Permissions alone do not tell: read-only file systems and root exist.
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        text = f"The folder cannot be written ({error.strerror}). Choose another one"
-        raise type(error)(error.errno, text, str(folder)) from error
-    return target
 
 
 class NewFiles:

@@ -1,0 +1,102 @@
+"""What a benchmark says of the machine and the program, beside its times."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from torch_tensorrt_executorch_runtime._info import delegate_info
+from torch_tensorrt_executorch_runtime._options import get_option
+from torch_tensorrt_executorch_runtime.inspect import EngineInfo, MethodInfo
+
+__all__ = ["kept_kernels", "machine_facts", "notes_on", "origin_of_kernels", "program_facts"]
+
+_COPIES = "et_copy::"
+_FLAVOURS = {"rtx": ("rtx",), "tensorrt": ("full", "lean", "dispatch"), "unknown": ()}
+
+
+def machine_facts(method: MethodInfo, engines: list[dict[str, Any]]) -> dict[str, Any]:
+    info = delegate_info()
+    numbers = sorted({engine["device"] for engine in engines})
+    libraries = [info["tensorrt"][name] for name in _library_names(method.engines)]
+    library = next((found for found in libraries if found["version"]), {"version": None, "path": None})
+    return {
+        "gpus": [device for device in info["cuda"]["devices"] if device["index"] in numbers],
+        "versions": {
+            "torch_tensorrt_executorch_runtime": info["version"],
+            "executorch": info["executorch"]["version"],
+            "torch": info["torch"]["version"],
+            "python": info["python"],
+            "cuda_driver": info["cuda"]["driver"],
+            "cuda_runtime": info["cuda"]["runtime"],
+            "tensorrt": library["version"],
+            "tensorrt_library": library["path"],
+        },
+    }
+
+
+def _library_names(engines: tuple[EngineInfo, ...]) -> list[str]:
+    return [name for engine in engines[:1] for name in _FLAVOURS[engine.flavor]]
+
+
+def program_facts(file: Path, method: MethodInfo) -> dict[str, Any]:
+    return {
+        "size_bytes": file.stat().st_size,
+        "inputs": [dataclasses.asdict(value) for value in method.inputs],
+        "outputs": [dataclasses.asdict(value) for value in method.outputs],
+        "engines": [
+            {
+                "flavor": engine.flavor,
+                "version": engine.version,
+                "size_bytes": engine.size_bytes,
+                "layers": engine.layers,
+                "sha256": engine.sha256,
+            }
+            for engine in method.engines
+        ],
+        "operators": [dataclasses.asdict(operator) for operator in method.operators],
+        "planned_memory": [dataclasses.asdict(memory) for memory in method.memory],
+    }
+
+
+def notes_on(method: MethodInfo, cuda_graphs: bool | None) -> list[str]:
+    """Say what a reader of the numbers must know about the program."""
+    notes = []
+    if not method.engines:
+        notes.append("The method has no TensorRT engine, so there is nothing to compare with.")
+    wishes = [item.compile_specs.get("use_cuda_graphs", "") for item in method.delegates if item.engine is not None]
+    refusals = wishes.count("0")
+    if cuda_graphs and refusals:
+        notes.append(
+            f"--cuda-graphs has no effect on {refusals} of {len(wishes)} engines, which were exported with "
+            "use_cuda_graphs=False. Export them without it."
+        )
+    copies = sum(item.calls for item in method.operators if item.name.startswith(_COPIES))
+    if copies and method.engines:
+        notes.append(
+            f"The delegate's calls hold {copies} copies between host and device, which the bare engines do not make: "
+            "their tensors are on the device."
+        )
+    outside = [item.name for item in method.operators if not item.name.startswith(_COPIES)]
+    if outside and method.engines:
+        notes.append(f"The delegate's calls hold operators outside of the engines as well: {', '.join(outside)}.")
+    return notes
+
+
+def kept_kernels(method: MethodInfo) -> set[str]:
+    """Return the digests of the method's engines for which compiled kernels lie in the cache folder."""
+    folder = Path(str(get_option("runtime_cache_folder")))
+    return {engine.sha256 for engine in method.engines if any(folder.glob(f"{engine.sha256}-*"))}
+
+
+def origin_of_kernels(method: MethodInfo, before: set[str], after: set[str]) -> str | None:
+    """Say where the kernels of TensorRT-RTX came from, as far as the cache folder tells."""
+    engines = {engine.sha256 for engine in method.engines if engine.flavor == "rtx"}
+    if not engines:
+        return None  # engines of TensorRT hold their kernels
+    if engines <= before:
+        return "found in the cache"
+    if engines <= after:
+        return "compiled" if not engines & before else "some found in the cache, some compiled"
+    return "neither found in the cache nor kept there"
