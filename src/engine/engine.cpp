@@ -49,11 +49,21 @@ SharedEngine::Key key_of(const Blob& blob, const LoadOptions& options) {
           !options.use_shared_engines};
 }
 
+Result<std::shared_ptr<SharedContext>> context_of(SharedEngine& engine, const LoadOptions& options,
+                                                  const EmbeddedKernels& embedded, const std::string& label) {
+  if (uses_scratch_pool(engine, options)) {
+    return engine.context_for_turns(label, embedded);
+  }
+  auto context = engine.create_context(abi::AllocationStrategy::kStatic, label, embedded);
+  ET_CHECK_OK_OR_RETURN_ERROR(context.error());
+  return std::make_shared<SharedContext>(std::move(*context));
+}
+
 }  // namespace
 
 LoadedEngine::LoadedEngine(std::string label, int device, std::shared_ptr<SharedEngine> shared,
-                           Context context, Bindings bindings, Event event, DeviceBuffer placeholder,
-                           const LoadOptions& options)
+                           std::shared_ptr<SharedContext> context, Bindings bindings, Event event,
+                           DeviceBuffer placeholder, const LoadOptions& options)
     : label_(std::move(label)),
       device_(device),
       shared_(std::move(shared)),
@@ -111,9 +121,7 @@ Result<LoadedEngine::Owner> LoadedEngine::load(Bytes bytes, const LoadOptions& o
     const MemoryUse more = memory_of_load(**shared, shared->use_count() > 1, device, options);
     ET_CHECK_OK_OR_RETURN_ERROR(check_memory_budget(*options.device_memory_budget, device, more, label));
   }
-  const auto strategy = uses_scratch_pool(**shared, options) ? abi::AllocationStrategy::kUserManaged
-                                                             : abi::AllocationStrategy::kStatic;
-  auto context = (*shared)->create_context(strategy, label, embedded);
+  auto context = context_of(**shared, options, embedded, label);
   ET_CHECK_OK_OR_RETURN_ERROR(context.error());
   auto event = Event::create();
   ET_CHECK_OK_OR_RETURN_ERROR(event.error());

@@ -113,23 +113,32 @@ class LoadedEngine {
     PinnedBuffer pinned_staging;
   };
 
-  LoadedEngine(std::string label, int device, std::shared_ptr<SharedEngine> shared, Context context,
-               Bindings bindings, Event event, DeviceBuffer placeholder, const LoadOptions& options);
+  /// A call's stream and what is asked about it once.
+  struct CallStream {
+    StreamView view;
+    unsigned long long id = 0;
+    bool is_capturing = false;  ///< by the caller
+  };
+  static Result<CallStream> look_at(StreamView stream);
+
+  LoadedEngine(std::string label, int device, std::shared_ptr<SharedEngine> shared,
+               std::shared_ptr<SharedContext> context, Bindings bindings, Event event,
+               DeviceBuffer placeholder, const LoadOptions& options);
 
   // One call, in this order (execution.cpp).
   Error assign(Span<Tensor* const> tensors);
-  Error start_after_last_call(StreamView stream);
-  Error queue(StreamView stream);
+  Error start_after_last_call(const CallStream& stream);
+  Error queue(const CallStream& stream);
   Error bind_input(Port& port, StreamView stream);
   Error stage_input(Port& port, StreamView stream);
   Error find_output_shapes();
   Result<std::vector<abi::Dims>> infer_output_shapes();
   Error bind_output(Port& port);
-  Error launch(StreamView stream);
+  Error launch(const CallStream& stream);
   static bool needs_delivery(const Port& port);
   Error queue_delivery(Port& port, StreamView stream);
-  Error mark_end(StreamView stream);
-  Error finish(StreamView stream, Completion completion);
+  Error mark_end(const CallStream& stream);
+  Error finish(const CallStream& stream, Completion completion);
 
   // The launch itself (launch.cpp).
   Error enqueue_into_capture(StreamView stream);
@@ -138,10 +147,11 @@ class LoadedEngine {
   Error enqueue(StreamView stream, const ScratchPool::Lease* scratch);
   Error capture(StreamView stream, const ScratchPool::Lease* scratch);
   Result<StreamView> capture_stream(StreamView stream);
-  Error update_context(const ScratchPool::Lease* scratch);
+  SharedContext::Turn take_context();
+  Error update_context(Context& context, const ScratchPool::Lease* scratch);
 
-  Error set_context_shapes();
-  Error set_context_addresses();
+  Error set_context_shapes(Context& context);
+  Error set_context_addresses(Context& context);
   Error reserve_staging(Port& port);
   Error wait_for_last_call();
   Error find_access(Port& port, const char* direction) const;
@@ -152,7 +162,7 @@ class LoadedEngine {
   const int device_;
   std::mutex mutex_;
   std::shared_ptr<SharedEngine> shared_;
-  Context context_;
+  std::shared_ptr<SharedContext> context_;
   std::vector<Port> inputs_;
   std::vector<Port> outputs_;
   size_t unaliased_output_count_;

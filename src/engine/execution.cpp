@@ -28,12 +28,22 @@ Error LoadedEngine::run(Span<Tensor* const> tensors, StreamView stream, Completi
   const DeviceScope scope(device_);
   ET_CHECK_OK_OR_RETURN_ERROR(scope.error());
   ET_CHECK_OK_OR_RETURN_ERROR(assign(tensors));
-  ET_CHECK_OK_OR_RETURN_ERROR(start_after_last_call(stream));
+  auto call = look_at(stream);
+  ET_CHECK_OK_OR_RETURN_ERROR(call.error());
+  ET_CHECK_OK_OR_RETURN_ERROR(start_after_last_call(*call));
   PendingWork pending(stream);
-  ET_CHECK_OK_OR_RETURN_ERROR(queue(stream));
-  ET_CHECK_OK_OR_RETURN_ERROR(finish(stream, completion));
+  ET_CHECK_OK_OR_RETURN_ERROR(queue(*call));
+  ET_CHECK_OK_OR_RETURN_ERROR(finish(*call, completion));
   pending.release();
   return Error::Ok;
+}
+
+Result<LoadedEngine::CallStream> LoadedEngine::look_at(StreamView stream) {
+  auto id = stream.id();
+  ET_CHECK_OK_OR_RETURN_ERROR(id.error());
+  auto capturing = stream.is_capturing();
+  ET_CHECK_OK_OR_RETURN_ERROR(capturing.error());
+  return CallStream{stream, *id, *capturing};
 }
 
 Error LoadedEngine::assign(Span<Tensor* const> tensors) {
@@ -61,23 +71,16 @@ Error LoadedEngine::assign(Span<Tensor* const> tensors) {
 
 // One execution context is not to be used by two streams at once. A stream that the caller captures cannot
 // wait for work outside of the capture, so the host does.
-Error LoadedEngine::start_after_last_call(StreamView stream) {
-  if (!in_flight_) {
+Error LoadedEngine::start_after_last_call(const CallStream& stream) {
+  if (!in_flight_ || stream.id == last_stream_) {
     return Error::Ok;
   }
-  auto id = stream.id();
-  ET_CHECK_OK_OR_RETURN_ERROR(id.error());
-  if (*id == last_stream_) {
-    return Error::Ok;
-  }
-  auto capturing = stream.is_capturing();
-  ET_CHECK_OK_OR_RETURN_ERROR(capturing.error());
-  return *capturing ? wait_for_last_call() : event_.make_wait(stream);
+  return stream.is_capturing ? wait_for_last_call() : event_.make_wait(stream.view);
 }
 
-Error LoadedEngine::queue(StreamView stream) {
+Error LoadedEngine::queue(const CallStream& stream) {
   for (Port& input : inputs_) {
-    ET_CHECK_OK_OR_RETURN_ERROR(bind_input(input, stream));
+    ET_CHECK_OK_OR_RETURN_ERROR(bind_input(input, stream.view));
   }
   ET_CHECK_OK_OR_RETURN_ERROR(find_output_shapes());
   for (Port& output : outputs_) {
@@ -85,7 +88,7 @@ Error LoadedEngine::queue(StreamView stream) {
   }
   ET_CHECK_OK_OR_RETURN_ERROR(launch(stream));
   for (Port& output : outputs_) {
-    ET_CHECK_OK_OR_RETURN_ERROR(queue_delivery(output, stream));
+    ET_CHECK_OK_OR_RETURN_ERROR(queue_delivery(output, stream.view));
   }
   return Error::Ok;
 }
@@ -147,14 +150,15 @@ Error LoadedEngine::find_output_shapes() {
 }
 
 Result<std::vector<abi::Dims>> LoadedEngine::infer_output_shapes() {
-  ET_CHECK_OK_OR_RETURN_ERROR(set_context_shapes());
+  const SharedContext::Turn context = take_context();
+  ET_CHECK_OK_OR_RETURN_ERROR(set_context_shapes(*context));
   take_reason();
-  if (context_.infer_shapes() != 0) {
+  if (context->infer_shapes() != 0) {
     return refused("to infer the output shapes from these inputs", "");
   }
   std::vector<abi::Dims> shapes;
   for (const Port& output : outputs_) {
-    const abi::Dims shape = context_.shape(output.binding.name.c_str());
+    const abi::Dims shape = context->shape(output.binding.name.c_str());
     if (shape.nb_dims < 0 ||
         std::any_of(shape.d, shape.d + shape.nb_dims, [](int64_t size) { return size < 0; })) {
       DELEGATE_LOG(Error,
@@ -215,26 +219,22 @@ Error LoadedEngine::queue_delivery(Port& port, StreamView stream) {
 
 // Work that the caller captures runs when the caller's graph does: nothing of this call is in flight, and an
 // event that is recorded in a capture cannot be waited for outside of it.
-Error LoadedEngine::mark_end(StreamView stream) {
-  auto capturing = stream.is_capturing();
-  ET_CHECK_OK_OR_RETURN_ERROR(capturing.error());
-  if (*capturing) {
+Error LoadedEngine::mark_end(const CallStream& stream) {
+  if (stream.is_capturing) {
     return Error::Ok;
   }
-  auto id = stream.id();
-  ET_CHECK_OK_OR_RETURN_ERROR(id.error());
-  ET_CHECK_OK_OR_RETURN_ERROR(event_.record(stream));
-  last_stream_ = *id;
+  ET_CHECK_OK_OR_RETURN_ERROR(event_.record(stream.view));
+  last_stream_ = stream.id;
   in_flight_ = true;
   return Error::Ok;
 }
 
-Error LoadedEngine::finish(StreamView stream, Completion completion) {
+Error LoadedEngine::finish(const CallStream& stream, Completion completion) {
   if (completion == Completion::kQueued && !waits_for_host_) {
     return mark_end(stream);
   }
   stats_.host_waits.add(1);
-  ET_CHECK_OK_OR_RETURN_ERROR(stream.synchronize());
+  ET_CHECK_OK_OR_RETURN_ERROR(stream.view.synchronize());
   in_flight_ = false;
   for (const Port& output : outputs_) {
     if (needs_delivery(output) && output.access == Access::kPageable) {

@@ -10,23 +10,21 @@
 
 namespace executorch::backends::tensorrt {
 
-Error LoadedEngine::launch(StreamView stream) {
+Error LoadedEngine::launch(const CallStream& stream) {
   stats_.calls.add(1);
   if (scratch_pool_ == nullptr && !replay_.has_value()) {
-    return enqueue(stream, nullptr);
+    return enqueue(stream.view, nullptr);
   }
-  auto capturing = stream.is_capturing();
-  ET_CHECK_OK_OR_RETURN_ERROR(capturing.error());
-  if (*capturing) {
-    return enqueue_into_capture(stream);
+  if (stream.is_capturing) {
+    return enqueue_into_capture(stream.view);
   }
   if (scratch_pool_ == nullptr) {
-    return launch_by_key(stream, nullptr);
+    return launch_by_key(stream.view, nullptr);
   }
-  auto scratch = scratch_pool_->claim(shared_->scratch_bytes(), stream);
+  auto scratch = scratch_pool_->claim(shared_->scratch_bytes(), stream.view);
   ET_CHECK_OK_OR_RETURN_ERROR(scratch.error());
-  ET_CHECK_OK_OR_RETURN_ERROR(replay_.has_value() ? launch_by_key(stream, &*scratch)
-                                                  : enqueue(stream, &*scratch));
+  ET_CHECK_OK_OR_RETURN_ERROR(replay_.has_value() ? launch_by_key(stream.view, &*scratch)
+                                                  : enqueue(stream.view, &*scratch));
   return scratch->release();
 }
 
@@ -75,9 +73,10 @@ void LoadedEngine::build_key(StreamView stream, const ScratchPool::Lease* scratc
 }
 
 Error LoadedEngine::enqueue(StreamView stream, const ScratchPool::Lease* scratch) {
-  ET_CHECK_OK_OR_RETURN_ERROR(update_context(scratch));
+  const SharedContext::Turn context = take_context();
+  ET_CHECK_OK_OR_RETURN_ERROR(update_context(*context, scratch));
   take_reason();
-  if (!context_.enqueue(stream.get())) {
+  if (!context->enqueue(stream.get())) {
     return refused("to run the engine", "");
   }
   stats_.plain.add(1);
@@ -85,13 +84,15 @@ Error LoadedEngine::enqueue(StreamView stream, const ScratchPool::Lease* scratch
 }
 
 Error LoadedEngine::capture(StreamView stream, const ScratchPool::Lease* scratch) {
-  ET_CHECK_OK_OR_RETURN_ERROR(update_context(scratch));
+  std::optional<SharedContext::Turn> context = take_context();
+  ET_CHECK_OK_OR_RETURN_ERROR(update_context(**context, scratch));
   auto source = capture_stream(stream);
   ET_CHECK_OK_OR_RETURN_ERROR(source.error());
   take_reason();
   const char* why = "";
   const size_t free_before = free_device_bytes();
-  auto graph = Graph::capture(*source, [&] { return context_.enqueue(source->get()); }, why);
+  auto graph = Graph::capture(*source, [&] { return (*context)->enqueue(source->get()); }, why);
+  context.reset();
   if (graph.ok()) {
     stats_.captures.add(1);
     stats_.replayed.add(1);
@@ -123,14 +124,29 @@ Result<StreamView> LoadedEngine::capture_stream(StreamView stream) {
   return capture_stream_->view();
 }
 
+// What the context was told is gone when another load had a turn.
+SharedContext::Turn LoadedEngine::take_context() {
+  SharedContext::Turn turn = context_->take(this);
+  if (turn.is_after_another()) {
+    context_scratch_ = nullptr;
+    for (auto* ports : {&inputs_, &outputs_}) {
+      for (Port& port : *ports) {
+        port.context_shape.nb_dims = -1;
+        port.context_address = nullptr;
+      }
+    }
+  }
+  return turn;
+}
+
 // A replay does not touch the context, so it is told what changed since it was last used, not since the last
 // call.
-Error LoadedEngine::update_context(const ScratchPool::Lease* scratch) {
-  ET_CHECK_OK_OR_RETURN_ERROR(set_context_shapes());
-  ET_CHECK_OK_OR_RETURN_ERROR(set_context_addresses());
+Error LoadedEngine::update_context(Context& context, const ScratchPool::Lease* scratch) {
+  ET_CHECK_OK_OR_RETURN_ERROR(set_context_shapes(context));
+  ET_CHECK_OK_OR_RETURN_ERROR(set_context_addresses(context));
   if (scratch != nullptr && scratch->data() != context_scratch_) {
     take_reason();
-    context_.set_device_memory(scratch->data(), scratch->size_bytes());
+    context.set_device_memory(scratch->data(), scratch->size_bytes());
     const std::string reason = take_reason();  // the only sign of a refusal
     if (!reason.empty()) {
       DELEGATE_LOG(Error, "%s: TensorRT refused the shared scratch of %zu bytes. TensorRT says: %s.",
@@ -142,14 +158,14 @@ Error LoadedEngine::update_context(const ScratchPool::Lease* scratch) {
   return Error::Ok;
 }
 
-Error LoadedEngine::set_context_shapes() {
+Error LoadedEngine::set_context_shapes(Context& context) {
   for (Port& port : inputs_) {
     if (port.shape == port.context_shape) {
       continue;
     }
     take_reason();
     port.context_shape.nb_dims = -1;
-    if (!context_.set_input_shape(port.binding.name.c_str(), port.shape)) {
+    if (!context.set_input_shape(port.binding.name.c_str(), port.shape)) {
       return refused("the shape", port.binding.name);
     }
     port.context_shape = port.shape;
@@ -157,7 +173,7 @@ Error LoadedEngine::set_context_shapes() {
   return Error::Ok;
 }
 
-Error LoadedEngine::set_context_addresses() {
+Error LoadedEngine::set_context_addresses(Context& context) {
   for (auto* ports : {&inputs_, &outputs_}) {
     for (Port& port : *ports) {
       if (port.address == port.context_address) {
@@ -165,7 +181,7 @@ Error LoadedEngine::set_context_addresses() {
       }
       take_reason();
       port.context_address = nullptr;
-      if (!context_.set_tensor_address(port.binding.name.c_str(), port.address)) {
+      if (!context.set_tensor_address(port.binding.name.c_str(), port.address)) {
         return refused("the address", port.binding.name);
       }
       port.context_address = port.address;

@@ -211,6 +211,24 @@ Result<Bindings> SharedEngine::resolve(const Metadata& metadata, const std::stri
 Result<Context> SharedEngine::create_context(abi::AllocationStrategy strategy, const std::string& label,
                                              const EmbeddedKernels& embedded) {
   const std::lock_guard<std::mutex> lock(mutex_);
+  return make_context(strategy, label, embedded);
+}
+
+Result<std::shared_ptr<SharedContext>> SharedEngine::context_for_turns(const std::string& label,
+                                                                       const EmbeddedKernels& embedded) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (auto present = context_for_turns_.lock()) {
+    return present;
+  }
+  auto context = make_context(abi::AllocationStrategy::kUserManaged, label, embedded);
+  ET_CHECK_OK_OR_RETURN_ERROR(context.error());
+  auto made = std::make_shared<SharedContext>(std::move(*context));
+  context_for_turns_ = made;
+  return made;
+}
+
+Result<Context> SharedEngine::make_context(abi::AllocationStrategy strategy, const std::string& label,
+                                           const EmbeddedKernels& embedded) {
   auto ready = config(embedded, label);
   ET_CHECK_OK_OR_RETURN_ERROR(ready.error());
   (*ready)->set_allocation_strategy(strategy);

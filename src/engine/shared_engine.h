@@ -12,6 +12,7 @@
 #include "engine/bindings.h"
 #include "engine/embedded_kernels.h"
 #include "engine/kernel_cache.h"
+#include "engine/shared_context.h"
 #include "tensorrt/objects.h"
 
 namespace executorch::backends::tensorrt {
@@ -20,7 +21,8 @@ namespace executorch::backends::tensorrt {
 std::string engine_digest(const Blob& blob);
 
 /// One deserialized engine on one GPU, shared by all loads of the same bytes with the same options: weights
-/// are on the device once, however many programs and methods use them. Each load has a context of its own.
+/// are on the device once, however many programs and methods use them. Each load has a context of its own,
+/// except that those which take turns in the shared scratch take turns in one context too.
 ///
 /// Engines are the same when a digest of all their bytes is; equal structure with other weights is never
 /// merged. Thread-safe.
@@ -50,6 +52,10 @@ class SharedEngine {
   Result<Context> create_context(abi::AllocationStrategy strategy, const std::string& label,
                                  const EmbeddedKernels& embedded = EmbeddedKernels());
 
+  /// The context for loads that use the shared scratch: the present one, or a new one when no load has it.
+  Result<std::shared_ptr<SharedContext>> context_for_turns(const std::string& label,
+                                                           const EmbeddedKernels& embedded);
+
   /// What the engine's kernels depend on; nothing for TensorRT, whose engines hold their kernels.
   const std::optional<KernelKey>& kernel_key() const { return kernel_key_; }
 
@@ -70,6 +76,8 @@ class SharedEngine {
   SharedEngine(Runtime& runtime, Engine engine, size_t engine_bytes, std::optional<KernelKey> kernel_key);
   static Result<std::shared_ptr<SharedEngine>> load(const Key& key, const Blob& blob,
                                                     const std::string& label);
+  Result<Context> make_context(abi::AllocationStrategy strategy, const std::string& label,
+                               const EmbeddedKernels& embedded);
   Result<RuntimeConfig*> config(const EmbeddedKernels& embedded, const std::string& label);
   void start_runtime_cache(const EmbeddedKernels& embedded, const std::string& label);
   size_t take_kernels(RuntimeCache& cache, const EmbeddedKernels& embedded, const std::string& label) const;
@@ -84,6 +92,7 @@ class SharedEngine {
   std::optional<KernelCache> kernel_cache_;
   std::optional<RuntimeCache> runtime_cache_;  // outlives the config that uses it
   std::optional<RuntimeConfig> config_;
+  std::weak_ptr<SharedContext> context_for_turns_;
   size_t kept_bytes_ = 0;  ///< size of the kernels as they lie in the program or the cache folder
 };
 

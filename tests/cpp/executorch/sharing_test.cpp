@@ -229,6 +229,66 @@ TEST_F(SharedScratch, WorksTogetherWithGraphs) {
   EXPECT_GT(fake_cuda_count("graph_launches"), 5);
 }
 
+// They take turns in the scratch anyway, so one context is enough, and its memory is there once.
+TEST_F(SharedScratch, LoadsOfOneEngineTakeTurnsInOneContext) {
+  const long before = fake_cuda_count("live.tensorrt_contexts");
+  const bool both[] = {false, true};
+  for (const bool graphs : both) {
+    LoadRequest request = shared();
+    request.options.push_back(option("use_cuda_graphs", graphs));
+    auto first = std::make_unique<Result<Delegate>>(Delegate::load(add(1, 512), request));
+    auto second = Delegate::load(add(1, 512), request);
+    auto other_engine = Delegate::load(add(2, 512), request);
+    auto without_turns = Delegate::load(add(1, 512));
+    ASSERT_TRUE(first->ok() && second.ok() && other_engine.ok() && without_turns.ok());
+    EXPECT_EQ(fake_cuda_count("live.tensorrt_contexts"), before + 3);
+    for (int call = 0; call < 5; ++call) {
+      expect_adds(**first, 1);
+      expect_adds(*second, 1);
+      expect_adds(*other_engine, 2);
+      expect_adds(*without_turns, 1);
+    }
+    first.reset();
+    expect_adds(*second, 1);
+  }
+  EXPECT_EQ(fake_cuda_count("live.tensorrt_contexts"), before);
+}
+
+TEST_F(SharedScratch, LoadsOfOneEngineKeepTheirOwnSizesAndAddresses) {
+  FakeEngine engine;
+  engine.input("x", "float32", {-1}, {{{1}, {8}}}).output("y", "float32", {-1}).linear("y", {"x"}, {}, 1);
+  engine.engine_property("scratch_bytes", "512");
+  auto first = Delegate::load(engine, shared());
+  auto second = Delegate::load(engine, shared());
+  ASSERT_TRUE(first.ok() && second.ok());
+  Floats x({3}, {1, 2, 3});
+  Floats y({3}, {0, 0, 0});
+  Floats longer({5}, {1, 2, 3, 4, 5});
+  Floats z({5}, {0, 0, 0, 0, 0});
+  for (int call = 0; call < 3; ++call) {
+    ASSERT_EQ(first->run({x, y}), Error::Ok);
+    ASSERT_EQ(second->run({longer, z}), Error::Ok);
+    EXPECT_EQ(y.values(), (std::vector<float>{2, 3, 4}));
+    EXPECT_EQ(z.values(), (std::vector<float>{2, 3, 4, 5, 6}));
+  }
+}
+
+TEST_F(SharedScratch, LoadsOfOneEngineRunOnTwoThreads) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([] {
+      auto delegate = Delegate::load(add(1, 512), shared());
+      ASSERT_TRUE(delegate.ok());
+      for (int round = 0; round < 25; ++round) {
+        expect_adds(*delegate, 1);
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+}
+
 TEST_F(SharedScratch, FailsWithASentenceWhenItCannotGrow) {
   auto delegate = Delegate::load(add(1, 200000), shared());
   ASSERT_TRUE(delegate.ok());
