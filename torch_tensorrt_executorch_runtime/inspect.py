@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 import mmap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,14 @@ from typing import Any
 from torch_tensorrt_executorch_runtime import _program
 from torch_tensorrt_executorch_runtime._blob import BACKEND_ID, Blob, unpack_blob
 from torch_tensorrt_executorch_runtime._errors import BlobError, ProgramError
+from torch_tensorrt_executorch_runtime._kernel_data import are_whole, parse_key
 
 __all__ = [
     "AliasInfo",
     "BindingInfo",
     "DelegateInfo",
     "EngineInfo",
+    "KernelInfo",
     "MemoryInfo",
     "MethodInfo",
     "OperatorInfo",
@@ -33,6 +35,7 @@ __all__ = [
 _REPORT_KEY = "partition_report"
 _ENGINE_MAGIC = {b"vtrt": "rtx", b"ftrt": "tensorrt"}
 _LONGEST_SPEC = 200
+_Kernels = Mapping[str, Sequence["KernelInfo"]]  # by the SHA-256 of the engine
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,19 @@ class AliasInfo:
 
 
 @dataclass(frozen=True)
+class KernelInfo:
+    """Compiled kernels of an engine that the file carries, for one version of TensorRT-RTX and one GPU model.
+
+    ``whole`` is false when their digest says that they are damaged; then they are compiled at load.
+    """
+
+    version: str
+    gpu: str
+    size_bytes: int
+    whole: bool
+
+
+@dataclass(frozen=True)
 class EngineInfo:
     """A serialized TensorRT engine.
 
@@ -65,6 +81,7 @@ class EngineInfo:
         sha256: Digest of the engine's bytes. It was compared when ``sha256_recorded`` is true.
         compute_capabilities: GPUs that it was built for; empty for all that TensorRT supports, None when not recorded.
         bindings: All inputs in the order of the delegate's arguments, then all outputs.
+        kernels: What TensorRT-RTX compiled for it, in the file.
     """
 
     flavor: str
@@ -80,6 +97,7 @@ class EngineInfo:
     target_platform: str
     bindings: tuple[BindingInfo, ...]
     aliases: tuple[AliasInfo, ...]
+    kernels: tuple[KernelInfo, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -194,10 +212,11 @@ def inspect_program(path: str | Path) -> ProgramInfo:
     """
     data = _map(Path(path))
     program = _program.read_program(data)
+    kernels = _kernels(program, data)
     return ProgramInfo(
         path=str(path),
         size_bytes=len(data),
-        methods=tuple(_method(method) for method in program.methods),
+        methods=tuple(_method(method, kernels) for method in program.methods),
         segments=tuple(_segments(program)),
     )
 
@@ -209,13 +228,25 @@ def _map(path: Path) -> memoryview:
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
-def _method(method: _program.Method) -> MethodInfo:
+def _kernels(program: _program.Program, data: memoryview) -> _Kernels:
+    found: dict[str, list[KernelInfo]] = {}
+    for name, index in program.named_data:
+        key = parse_key(name)
+        if key is not None and index < len(program.segments):
+            segment = program.segments[index]
+            content = data[segment.offset : segment.offset + segment.size]
+            info = KernelInfo(key.version, key.gpu, len(content), are_whole(content))
+            found.setdefault(key.engine_sha256, []).append(info)
+    return found
+
+
+def _method(method: _program.Method, kernels: _Kernels) -> MethodInfo:
     return MethodInfo(
         name=method.name,
         inputs=tuple(_value(value) for value in method.inputs),
         outputs=tuple(_value(value) for value in method.outputs),
         delegates=tuple(
-            _delegate(delegate, f"Method {method.name!r}, delegate {index}")
+            _delegate(delegate, kernels, f"Method {method.name!r}, delegate {index}")
             for index, delegate in enumerate(method.delegates)
         ),
         operators=tuple(OperatorInfo(name, calls) for name, calls in method.operators),
@@ -228,24 +259,25 @@ def _value(value: _program.Tensor) -> ValueInfo:
     return ValueInfo(value.kind, value.dtype, value.shape, value.dynamic, value.device)
 
 
-def _delegate(delegate: _program.Delegate, where: str) -> DelegateInfo:
+def _delegate(delegate: _program.Delegate, kernels: _Kernels, where: str) -> DelegateInfo:
     engine = None
     if delegate.backend == BACKEND_ID:
         try:
-            engine = _engine(unpack_blob(delegate.data))
+            engine = _engine(unpack_blob(delegate.data), kernels)
         except BlobError as error:
             raise BlobError(f"{where}: {error}") from error
     specs = {key: _printable(value) for key, value in delegate.compile_specs if key != _REPORT_KEY}
     return DelegateInfo(delegate.backend, len(delegate.data), delegate.calls, specs, engine)
 
 
-def _engine(blob: Blob) -> EngineInfo:
+def _engine(blob: Blob, kernels: _Kernels) -> EngineInfo:
     metadata = blob.metadata
+    sha256 = metadata.engine_sha256 or hashlib.sha256(blob.engine).hexdigest()
     return EngineInfo(
         flavor=_ENGINE_MAGIC.get(bytes(blob.engine[:4]), "unknown"),
         version=metadata.tensorrt.version if metadata.tensorrt else None,
         size_bytes=len(blob.engine),
-        sha256=metadata.engine_sha256 or hashlib.sha256(blob.engine).hexdigest(),
+        sha256=sha256,
         sha256_recorded=metadata.engine_sha256 is not None,
         layers=metadata.layers,
         build_seconds=metadata.build_seconds,
@@ -260,6 +292,7 @@ def _engine(blob: Blob) -> EngineInfo:
             for item in metadata.bindings
         ),
         aliases=tuple(AliasInfo(item.output, item.input, item.kind) for item in metadata.aliases),
+        kernels=tuple(kernels.get(sha256, ())),
     )
 
 

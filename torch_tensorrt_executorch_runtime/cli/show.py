@@ -107,6 +107,12 @@ def _show_engine(engine: EngineInfo, console: Console) -> None:
     console.print(bindings)
     for alias in engine.aliases:
         console.print(f"    {alias.output} is written into {alias.input} ({alias.kind})")
+    for kernels in engine.kernels:
+        state = "" if kernels.whole else ", damaged"
+        console.print(
+            f"    compiled kernels: {_output.describe_size(kernels.size_bytes)} for {kernels.gpu}, "
+            f"TensorRT-RTX {kernels.version}{state}"
+        )
 
 
 def _gpus(engine: EngineInfo) -> str:

@@ -79,6 +79,7 @@ def _engine(method: str, index: int, engine: EngineInfo) -> EngineReport:
         compute_capabilities=engine.compute_capabilities,
         layers=engine.layers,
         build_seconds=engine.build_seconds,
+        kernels=engine.kernels,
     )
 
 

@@ -12,6 +12,7 @@ import torch
 
 from torch_tensorrt_executorch_runtime._blob import Binding, TensorRTVersion
 from torch_tensorrt_executorch_runtime.export._operator_support import operator_name
+from torch_tensorrt_executorch_runtime.inspect import KernelInfo
 
 __all__ = ["EngineReport", "ExportReport", "OutsideOperator", "WrittenFile", "outside_operators"]
 
@@ -34,7 +35,8 @@ class OutsideOperator:
 class EngineReport:
     """One engine of the program.
 
-    ``layers`` and ``build_seconds`` are None for an engine that was compiled before the export.
+    ``layers`` and ``build_seconds`` are None for an engine that was compiled before the export. ``kernels`` are those
+    that the file carries for it.
     """
 
     method: str
@@ -46,6 +48,7 @@ class EngineReport:
     compute_capabilities: tuple[str, ...] | None
     layers: int | None
     build_seconds: float | None
+    kernels: tuple[KernelInfo, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,7 @@ def _engine_line(engine: EngineReport) -> str:
         facts.insert(0, f"{engine.layers} layers")
     if engine.build_seconds is not None:
         facts.append(f"built in {engine.build_seconds:.2f} s")
+    facts += [f"compiled kernels for {kernels.gpu} ({_size(kernels.size_bytes)})" for kernels in engine.kernels]
     inputs = ", ".join(_binding(binding) for binding in engine.bindings if binding.is_input)
     outputs = ", ".join(_binding(binding) for binding in engine.bindings if not binding.is_input)
     return f"  engine {engine.index}: {', '.join(facts)}; {inputs} -> {outputs}"

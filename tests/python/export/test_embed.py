@@ -11,12 +11,20 @@ from executorch.exir import to_edge_transform_and_lower
 from export_helpers import One, lower_model, read_pte
 from torch import nn
 
+from support.process import command
 from torch_tensorrt_executorch_runtime import _errors, _loader
 from torch_tensorrt_executorch_runtime._blob import pack_blob, unpack_blob
+from torch_tensorrt_executorch_runtime._kernel_data import parse_key
 from torch_tensorrt_executorch_runtime.export import TensorRTPartitioner, _compiled_kernels, lower, save
+from torch_tensorrt_executorch_runtime.inspect import KernelInfo, inspect_program
 
 X = torch.rand(2, 3)
 GPU = {"cuda.devices": "1", "device.0.name": "Test GPU", "tensorrt.rtx.version": "1.6.1.120"}
+
+
+def sealed(number: int) -> bytes:
+    kernels = b"kernels %d" % number
+    return b"TRTKC01\n" + hashlib.sha256(kernels).digest() + kernels
 
 
 class Machine:
@@ -33,8 +41,8 @@ class Machine:
     def compile_kernels(self, blob: bytes) -> tuple[int, str, bytes]:
         digest = unpack_blob(blob).metadata.engine_sha256
         self.compiled.append(digest)
-        # Other bytes at every call, as a compiler may do.
-        return self.code, f"tensorrt_kernels/{digest}/1.6.1.120/Test GPU", b"kernels %d" % len(self.compiled)
+        # Other bytes at every call, as from a compiler that tries things out.
+        return self.code, f"tensorrt_kernels/{digest}/1.6.1.120/Test GPU", sealed(len(self.compiled))
 
 
 @pytest.fixture
@@ -58,13 +66,15 @@ def digests_in(path) -> list[str]:
 
 def test_the_file_carries_the_kernels_of_every_engine(machine, tmp_path):
     path = tmp_path / "model.pte"
-    save(One(lambda x: torch.special.i0e(x.sin() + 1).cos() * 2), path, arg_inputs=(X,), embed_runtime_cache=True)
+    model = One(lambda x: torch.special.i0e(x.sin() + 1).cos() * 2)
+    report = save(model, path, arg_inputs=(X,), embed_runtime_cache=True)
 
     first, second = digests_in(path)
     assert kernels_in(path) == {
-        f"tensorrt_kernels/{first}/1.6.1.120/Test GPU": b"kernels 1",
-        f"tensorrt_kernels/{second}/1.6.1.120/Test GPU": b"kernels 2",
+        f"tensorrt_kernels/{first}/1.6.1.120/Test GPU": sealed(1),
+        f"tensorrt_kernels/{second}/1.6.1.120/Test GPU": sealed(2),
     }
+    assert str(report).count("compiled kernels for Test GPU (0.0 kB)") == 2
 
 
 def test_the_engine_is_that_of_an_export_without(machine, tmp_path, monkeypatch):
@@ -85,7 +95,7 @@ def test_equal_engines_of_two_methods_share_their_kernels(machine, tmp_path):
     save(programs, path, embed_runtime_cache=True)
 
     assert len(machine.compiled) == 1
-    assert list(kernels_in(path).values()) == [b"kernels 1"]
+    assert list(kernels_in(path).values()) == [sealed(1)]
 
 
 def test_equal_engines_for_two_gpus_of_one_model_share_their_kernels(machine, tmp_path):
@@ -102,7 +112,7 @@ def test_equal_engines_for_two_gpus_of_one_model_share_their_kernels(machine, tm
     path.write_bytes(program.buffer)
 
     assert len(machine.compiled) == 2
-    assert list(kernels_in(path).values()) == [b"kernels 1"]
+    assert list(kernels_in(path).values()) == [sealed(1)]
 
 
 def test_lower_and_compiled_modules_carry_them_too(machine):
@@ -110,7 +120,34 @@ def test_lower_and_compiled_modules_carry_them_too(machine):
     for source in (nn.Linear(3, 4).eval(), compiled):
         edge = lower(source, arg_inputs=(X,), embed_runtime_cache=True)
         (kernels,) = edge._named_data_store.get_named_data_store_output().buffers
-        assert kernels.startswith(b"kernels")
+        assert kernels.startswith(b"TRTKC01")
+
+
+def test_inspect_shows_them_and_whether_they_are_whole(machine, tmp_path):
+    path = tmp_path / "model.pte"
+    save(nn.Linear(3, 4).eval(), path, arg_inputs=(X,), embed_runtime_cache=True)
+
+    (kernels,) = inspect_program(path).methods[0].engines[0].kernels
+    assert kernels == KernelInfo("1.6.1.120", "Test GPU", len(sealed(1)), whole=True)
+    shown = command("inspect", path).out
+    assert "compiled kernels: 49 B for Test GPU, TensorRT-RTX 1.6.1.120\n" in shown
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b"kernels 1", b"kernels X"))
+    (kernels,) = inspect_program(path).methods[0].engines[0].kernels
+    assert not kernels.whole
+    assert "TensorRT-RTX 1.6.1.120, damaged\n" in command("inspect", path).out
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["weights", "tensorrt_kernels/", "tensorrt_kernels/abc/1.6.1.120/Test GPU", f"tensorrt_kernels/{'0' * 64}/1.6"],
+)
+def test_other_named_data_is_not_taken_for_kernels(key):
+    assert parse_key(key) is None
+
+
+def test_a_gpus_name_may_hold_anything():
+    assert parse_key(f"tensorrt_kernels/{'0' * 64}/1.6.1.120/A/B 3\n") == ("0" * 64, "1.6.1.120", "A/B 3\n")
 
 
 @pytest.mark.parametrize(
