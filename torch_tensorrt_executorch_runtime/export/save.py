@@ -14,6 +14,7 @@ from executorch.exir import ExecutorchBackendConfig, ExecutorchProgramManager
 from torch_tensorrt_executorch_runtime._errors import ExportError
 from torch_tensorrt_executorch_runtime.export import _progress
 from torch_tensorrt_executorch_runtime.export._files import NewFiles, check_path
+from torch_tensorrt_executorch_runtime.export._host_access import refuse_host_access
 from torch_tensorrt_executorch_runtime.export._kernels import missing_kernels
 from torch_tensorrt_executorch_runtime.export._keywords import LowerKeywords, SaveKeywords, check_keywords
 from torch_tensorrt_executorch_runtime.export._written import WrittenEngines, engines_of, read_engines
@@ -147,11 +148,14 @@ def _check_engines(lowered: Lowered, digests: Mapping[str, Sequence[str]], *, re
 
 
 def _to_executorch(lowered: Lowered, config: ExecutorchBackendConfig | None) -> ExecutorchProgramManager:
-    safe = device_safe_config(config, tuple(lowered.methods))
+    methods = tuple(lowered.methods)
+    safe = device_safe_config(config, methods)
     try:
-        return lowered.manager.to_executorch(config=safe)
+        program = lowered.manager.to_executorch(config=safe)
     except RuntimeError as error:
         raise ExportError(f"ExecuTorch could not finish the program: {error}.{_hint(str(error))}") from error
+    refuse_host_access(program, safe, methods)
+    return program
 
 
 def _hint(text: str) -> str:
