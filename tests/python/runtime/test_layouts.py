@@ -136,6 +136,18 @@ CASES = {
         os.environ["TENSORRT_EXECUTORCH_CONVERT_LAYOUTS"] = "1"
         check(load("layout_plain"), {IMAGE})
     """,
+    "copies_on_the_gpu_are_queued_on_the_callers_stream": f"""
+        import contextlib
+        from unittest import mock
+        from {PACKAGE} import _layouts
+        on_gpu = mock.Mock(is_cuda=True, device="cuda:0")
+        with mock.patch("torch.cuda.ExternalStream") as external, mock.patch("torch.cuda.stream") as current:
+            with package.caller_stream(7):
+                assert _layouts._on_callers_stream(on_gpu) is current.return_value
+            external.assert_called_once_with(7, device="cuda:0")
+            current.assert_called_once_with(external.return_value)
+            assert isinstance(_layouts._on_callers_stream(on_gpu), contextlib.nullcontext)
+    """,
     "a_method_is_freed_with_its_last_reference": """
         import gc, weakref
         gc.disable()
