@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.fakes import BUILD, needs_fakes, on_fakes, outcomes_of
-from support.process import PACKAGE, run_code
+from support.process import PACKAGE, command, run_code
 
 pytestmark = needs_fakes
 
@@ -121,6 +121,21 @@ def outcomes() -> dict[str, str]:
 @pytest.mark.parametrize("case", CASES)
 def test_embeds(outcomes: dict[str, str], case: str) -> None:
     assert not outcomes[case], outcomes[case]
+
+
+MODEL = """
+import torch
+def model(): return torch.nn.Linear(4, 4).eval(), (torch.ones(2, 4),)
+"""
+
+
+def test_the_command_refuses_with_the_same_sentence(tmp_path: Path) -> None:
+    (tmp_path / "mymodels.py").write_text(MODEL)
+    given = ("export", "mymodels:model", "model.pte", "--embed-runtime-cache")
+    result = command(*given, cwd=tmp_path, path=[BUILD / "package"], env={"FAKE_CUDA_DEVICES": "0"})
+    assert result.code == 1
+    assert "cannot be exported: embed_runtime_cache=True needs the GPU that will run the program" in result.last_line
+    assert not (tmp_path / "model.pte").exists()
 
 
 @pytest.mark.parametrize(

@@ -224,12 +224,14 @@ def folder(tmp_path: Path) -> Path:
 def test_export_writes_a_program(folder: Path, name: str) -> None:
     result = command(
         "export", f"mymodels:{name}", "model.pte", "--compute-capability", "8.6", "--compute-capability", "8.9",
-        "--json", cwd=folder,
+        "--use-shared-activation-scratch", "--json", cwd=folder,
     )  # fmt: skip
     assert result.code == 0, result.err
     (engine,) = result.json["engines"]
     assert engine["compute_capabilities"] == ["8.6", "8.9"]
     assert (folder / "model.pte").stat().st_size == result.json["files"][0]["size_bytes"]
+    (delegate,) = inspect_program(folder / "model.pte").methods[0].delegates
+    assert delegate.compile_specs["use_shared_activation_scratch"] == "1"
 
 
 def test_export_reads_a_saved_program_and_tells_people(folder: Path) -> None:
