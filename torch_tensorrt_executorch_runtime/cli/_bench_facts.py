@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -60,24 +61,31 @@ def program_facts(file: Path, method: MethodInfo) -> dict[str, Any]:
     }
 
 
-def notes_on(method: MethodInfo, cuda_graphs: bool | None) -> list[str]:
-    """Say what a reader of the numbers must know about the program."""
+def notes_on(method: MethodInfo, wanted: Mapping[str, str]) -> list[str]:
+    """Say what a reader of the numbers must know about the program.
+
+    Args:
+        method: What was measured.
+        wanted: Options of the command that were switched on, with the keys under which a file can refuse them.
+    """
     notes = []
     if not method.engines:
         notes.append("The method has no TensorRT engine, so there is nothing to compare with.")
-    wishes = [item.compile_specs.get("use_cuda_graphs", "") for item in method.delegates if item.engine is not None]
-    refusals = wishes.count("0")
-    if cuda_graphs and refusals:
-        notes.append(
-            f"--cuda-graphs has no effect on {refusals} of {len(wishes)} engines, which were exported with "
-            "use_cuda_graphs=False. Export them without it."
-        )
+    for option, key in wanted.items():
+        vetoes = [item for item in method.delegates if item.engine is not None and item.compile_specs.get(key) == "0"]
+        if vetoes:
+            notes.append(
+                f"{option} has no effect on {len(vetoes)} of {len(method.engines)} engines, which were exported with "
+                f"{key}=False. Export them without it."
+            )
     copies = sum(item.calls for item in method.operators if item.name.startswith(_COPIES))
     if copies and method.engines:
         notes.append(
             f"The delegate's calls hold {copies} copies between host and device, which the bare engines do not make: "
             "their tensors are on the device."
         )
+    if any(value.device != "cpu" for value in method.outputs):
+        notes.append("ExecuTorch's Python code clones outputs on the GPU, which takes a kernel for each of them.")
     outside = [item.name for item in method.operators if not item.name.startswith(_COPIES)]
     if outside and method.engines:
         notes.append(f"The delegate's calls hold operators outside of the engines as well: {', '.join(outside)}.")

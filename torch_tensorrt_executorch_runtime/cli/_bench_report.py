@@ -12,6 +12,7 @@ __all__ = ["show"]
 
 _CONTENDERS = {
     "delegate": "delegate, called from Python",
+    "delegate_uncloned": "delegate, outputs not cloned",
     "bare_enqueue": "bare engines, enqueued",
     "bare_graph": "bare engines, CUDA graphs",
 }
@@ -71,8 +72,8 @@ def _show_ratio(result: dict[str, Any], console: Console) -> None:
     ratio = result["ratio"]
     if ratio is not None:
         console.print(
-            f"delegate / {_CONTENDERS[ratio['compared_with']]}: {ratio['like_with_like']:.2f} times its p50, "
-            "measured in turns in this run"
+            f"{_CONTENDERS[ratio['of']]}: {ratio['like_with_like']:.2f} times the p50 of "
+            f"{_CONTENDERS[ratio['compared_with']]}, measured in turns in this run"
         )
     console.print()
 

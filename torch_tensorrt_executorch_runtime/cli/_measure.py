@@ -34,20 +34,22 @@ class Caller:
     """A loaded method as its user calls it from Python.
 
     Args:
-        method: From ``executorch.runtime``.
+        execute: Calls the method.
         inputs: Its tensors.
         wait: Waits until the work of all calls is done; None where a call has done so itself.
     """
 
-    def __init__(self, method: Any, inputs: Sequence[Any], wait: Callable[[], None] | None) -> None:
-        self._method = method
+    def __init__(
+        self, execute: Callable[[Sequence[Any]], Any], inputs: Sequence[Any], wait: Callable[[], None] | None
+    ) -> None:
+        self._execute = execute
         self._inputs = inputs
         self._wait = wait
         self.calls = 0
 
     def latencies(self, calls: int) -> list[float]:
         """Return the microseconds of each call, from its start until its work is done."""
-        execute, inputs, wait, clock = self._method.execute, self._inputs, self._wait, time.perf_counter_ns
+        execute, inputs, wait, clock = self._execute, self._inputs, self._wait, time.perf_counter_ns
         times = []
         with self._counted(calls):
             for _ in range(calls):
@@ -60,7 +62,7 @@ class Caller:
 
     def total(self, calls: int) -> float:
         """Return the microseconds of all calls together, with one wait behind them."""
-        execute, inputs = self._method.execute, self._inputs
+        execute, inputs = self._execute, self._inputs
         with self._counted(calls):
             start = time.perf_counter_ns()
             for _ in range(calls):

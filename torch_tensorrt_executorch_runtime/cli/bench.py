@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -83,8 +84,11 @@ def bench(
         set_option("use_shared_activation_scratch", True)
     loaded, load = _load(file, described, data)
     with _place(file, described, inputs) as (placed, wait):
-        caller = Caller(loaded, placed, wait)
-        measured, times = _measure(caller, calls, warm_up, bare=bare)
+        callers = {"delegate": Caller(loaded.execute, placed, wait)}
+        if any(value.device != "cpu" for value in described.outputs):
+            without_clones = functools.partial(loaded._method, clone_outputs=False)
+            callers["delegate_uncloned"] = Caller(without_clones, placed, wait)
+        measured, times = _measure(callers, calls, warm_up, bare=bare)
     result = {
         "file": str(file),
         "method": method,
@@ -101,7 +105,9 @@ def bench(
         "load": {**load, "first_call_us": measured.pop("first_call_us")},
         **measured,
     }
-    result["notes"] = [*notes_on(described, cuda_graphs), *result["notes"]]
+    wanted = {"--cuda-graphs": "use_cuda_graphs"} if cuda_graphs else {}
+    wanted |= {"--shared-scratch": "use_shared_activation_scratch"} if shared_scratch else {}
+    result["notes"] = [*notes_on(described, wanted), *result["notes"]]
     _write(result, times, json_file, histogram_file)
 
 
@@ -141,18 +147,18 @@ def _place(file: Path, method: MethodInfo, inputs: list[Any]) -> Iterator[tuple[
         yield placed, stream.synchronize
 
 
-def _measure(caller: Caller, calls: int, warm_up: int, *, bare: bool) -> tuple[dict[str, Any], dict[str, list[float]]]:
+def _measure(
+    callers: Mapping[str, Caller], calls: int, warm_up: int, *, bare: bool
+) -> tuple[dict[str, Any], dict[str, list[float]]]:
     """Call the method and its bare engines in turns; return what came out and all latencies."""
     notes: list[str] = []
-    (first,) = caller.latencies(1)
+    (first,) = callers["delegate"].latencies(1)
     each = [engine.calls for engine in stats()]  # of one call of the method
-    caller.latencies(warm_up)
-    contenders: dict[str, Contender] = {"delegate": caller}
+    contenders: dict[str, Contender] = {**callers}
     if bare and sum(each) > 0:
         contenders |= _bare_contenders(each, notes)
-    for name, contender in contenders.items():
-        if name != "delegate":
-            contender.latencies(warm_up)
+    for contender in contenders.values():
+        contender.latencies(warm_up)
     times = take_turns(contenders, calls)
     rates = calls_per_second(contenders, calls)
     latency = {name: summarize(values) for name, values in times.items()}
@@ -162,7 +168,7 @@ def _measure(caller: Caller, calls: int, warm_up: int, *, bare: bool) -> tuple[d
         "latency_us": latency,
         "calls_per_second": rates,
         "ratio": _ratio(latency, engines),
-        "method_calls": caller.calls,
+        "method_calls": sum(caller.calls for caller in callers.values()),
         "engines": [
             {**dataclasses.asdict(engine), "calls_per_method_call": count}
             for engine, count in zip(engines, each, strict=True)
@@ -205,15 +211,18 @@ def _bare_contenders(each: list[int], notes: list[str]) -> dict[str, Contender]:
     return contenders
 
 
-def _ratio(latency: dict[str, dict[str, float]], engines: list[EngineStats]) -> dict[str, Any] | None:
-    """Return how many times the bare engines' median latency the delegate's is; None without bare engines."""
-    own = latency["delegate"]["p50"]
-    ratios = {name: own / item["p50"] for name, item in latency.items() if name != "delegate"}
+def _ratio(latency: Mapping[str, Mapping[str, float]], engines: list[EngineStats]) -> dict[str, Any] | None:
+    """Return how many times the bare engines' median latency the delegate's is; None without bare engines.
+
+    Bare engines clone no outputs, so of the delegate's calls those without clones are compared where there are such.
+    """
+    of = "delegate_uncloned" if "delegate_uncloned" in latency else "delegate"
+    ratios = {name: latency[of]["p50"] / item["p50"] for name, item in latency.items() if name.startswith("bare_")}
     if not ratios:
         return None
     replayed = all(2 * engine.replayed_calls > engine.calls for engine in engines if engine.calls)
     like = "bare_graph" if replayed and "bare_graph" in ratios else "bare_enqueue"
-    return {**ratios, "like_with_like": ratios[like], "compared_with": like}
+    return {**ratios, "like_with_like": ratios[like], "of": of, "compared_with": like}
 
 
 def _memory(engines: list[EngineStats]) -> dict[str, int]:

@@ -71,11 +71,7 @@ def test_percentiles_are_measured_values() -> None:
 def test_a_wait_follows_every_call_and_the_last_of_a_row() -> None:
     log: list[str] = []
 
-    class Method:
-        def execute(self, inputs: Sequence[Any]) -> None:
-            log.append(f"call {inputs}")
-
-    caller = Caller(Method(), [1], lambda: log.append("wait"))
+    caller = Caller(lambda inputs: log.append(f"call {inputs}"), [1], lambda: log.append("wait"))
     assert len(caller.latencies(2)) == 2
     assert caller.total(2) > 0
     assert log == ["call [1]", "wait"] * 2 + ["call [1]"] * 2 + ["wait"]
@@ -83,12 +79,11 @@ def test_a_wait_follows_every_call_and_the_last_of_a_row() -> None:
 
 
 def test_a_call_that_fails_is_a_sentence() -> None:
-    class Method:
-        def execute(self, _: Sequence[Any]) -> None:
-            raise RuntimeError("method->execute() failed with error 0x12\nand a trace")
+    def execute(_: Sequence[Any]) -> None:
+        raise RuntimeError("method->execute() failed with error 0x12\nand a trace")
 
     with pytest.raises(DelegateError, match=r"^The call failed: .* error 0x12\. The log above has the cause\.$"):
-        Caller(Method(), [], None).latencies(1)
+        Caller(execute, [], None).latencies(1)
 
 
 @pytest.mark.parametrize("values", [[5.0], [5.0] * 40, [1.0, 2.0, 1e6], [float(value) for value in range(1, 501)]])
@@ -157,18 +152,23 @@ def test_the_notes_say_what_else_is_in_the_times() -> None:
         "rtx", None, 1, "0" * 64, sha256_recorded=False, layers=None, build_seconds=None, compute_capabilities=None,
         hardware_compatible=False, device_id=0, target_platform="", bindings=(), aliases=(),
     )  # fmt: skip
+    no_scratch = {"use_shared_activation_scratch": "0"}
     delegates = (
-        DelegateInfo("TensorRTBackend", 1, 1, {"use_cuda_graphs": "0"}, engine),
-        DelegateInfo("TensorRTBackend", 1, 1, {}, engine),
+        DelegateInfo("TensorRTBackend", 1, 1, {**no_scratch, "use_cuda_graphs": "0"}, engine),
+        DelegateInfo("TensorRTBackend", 1, 1, {**no_scratch, "use_cuda_graphs": "1"}, engine),
     )
     operators = (OperatorInfo("et_copy::_h2d_copy.out", 2), OperatorInfo("aten::sin.out", 1))
     value = ValueInfo("tensor", "float32", (1,), dynamic=False)
-    notes = notes_on(method_with(value, delegates=delegates, operators=operators), True)
+    wanted = {"--cuda-graphs": "use_cuda_graphs", "--shared-scratch": "use_shared_activation_scratch"}
+    output = ValueInfo("tensor", "float32", (1,), dynamic=False, device="cuda:0")
+    notes = notes_on(method_with(value, outputs=(output,), delegates=delegates, operators=operators), wanted)
     assert any(note.startswith("--cuda-graphs has no effect on 1 of 2 engines, which were exported") for note in notes)
+    assert any(note.startswith("--shared-scratch has no effect on 2 of 2 engines") for note in notes)
+    assert any("clones outputs on the GPU" in note for note in notes)
     assert any("hold 2 copies between host and device" in note for note in notes)
     assert any("operators outside of the engines as well: aten::sin.out." in note for note in notes)
-    assert notes_on(method_with(value, delegates=delegates[1:]), True) == []
-    assert notes_on(method_with(value), None) == [
+    assert notes_on(method_with(value, delegates=delegates[1:]), {"--cuda-graphs": "use_cuda_graphs"}) == []
+    assert notes_on(method_with(value), {}) == [
         "The method has no TensorRT engine, so there is nothing to compare with."
     ]
 
@@ -275,7 +275,7 @@ def test_the_document_is_consistent() -> None:
     assert kinds["scratch"] > 0 and kinds["shared_scratch"] == 0
     ratio, p50 = result["ratio"], {name: item["p50"] for name, item in result["latency_us"].items()}
     assert ratio["bare_graph"] == pytest.approx(p50["delegate"] / p50["bare_graph"])
-    assert ratio["compared_with"] == "bare_graph"
+    assert (ratio["of"], ratio["compared_with"]) == ("delegate", "bare_graph")
     assert ratio["like_with_like"] == ratio["bare_graph"] > 0
     assert result["versions"]["tensorrt"] == "1.6.1.120"
     assert result["versions"]["tensorrt_library"] == str(RTX)
@@ -335,14 +335,16 @@ def test_without_bare_engines_there_is_nothing_to_compare_with() -> None:
 
 
 @needs_fakes
-def test_a_method_without_engines_is_measured_alone(more_programs: Path) -> None:
-    result = document(more_programs / "no_engine.pte", "--calls", "3")
+def test_a_method_without_engines_is_measured_alone(more_programs: Path, tmp_path: Path) -> None:
+    path = tmp_path / "out.json"
+    shown = measure(more_programs / "no_engine.pte", "--calls", "3", "--json", path)
+    assert shown.code == 0, shown.err
+    assert "method forward, 0 engines" in shown.out
+    result = json.loads(path.read_text())
     assert set(result["latency_us"]) == {"delegate"}
     assert result["engines"] == [] and result["gpus"] == []
     assert result["load"]["kernels"] is None
     assert "has no TensorRT engine" in result["notes"][0]
-    people = measure(more_programs / "no_engine.pte", "--calls", "3")
-    assert people.code == 0, people.err
 
 
 @needs_fakes
@@ -359,7 +361,7 @@ def test_people_see_a_table_and_get_the_files(tmp_path: Path) -> None:
         "add_one.pte: ", "method forward, 1 engine of ", "GPU 0: Fake GPU 0, compute capability 9.0",
         "TensorRT-RTX 1.6.1.120", "loaded in ", "µs per call and wait", "delegate, called from Python",
         "bare engines, enqueued", "bare engines, CUDA graphs", "calls per second, back to back",
-        "delegate / bare engines, CUDA graphs: ", "staged in", "GPU memory of the program: weights 64 B",
+        " times the p50 of bare engines, CUDA graphs, ", "staged in", "GPU memory of the program: weights 64 B",
         "planned by ExecuTorch on cuda:0", "note: The delegate's calls hold ",
     ):  # fmt: skip
         assert text in result.out, text
@@ -375,8 +377,6 @@ def test_people_see_a_table_and_get_the_files(tmp_path: Path) -> None:
 def test_inspect_says_where_the_tensors_of_a_program_are(more_programs: Path) -> None:
     shown = on_fakes(command, "inspect", more_programs / "on_gpu.pte")
     assert shown.out.count("[2, 3] on cuda:0") == 2, shown.out
-    plain = on_fakes(command, "inspect", PROGRAMS / "add_one.pte", "--json").json["methods"][0]
-    assert [value["device"] for value in (*plain["inputs"], *plain["outputs"])] == ["cpu", "cpu"]
 
 
 @needs_fakes
