@@ -66,6 +66,7 @@ LoadedEngine::LoadedEngine(std::string label, int device, std::shared_ptr<Shared
                            DeviceBuffer placeholder, const LoadOptions& options)
     : label_(std::move(label)),
       device_(device),
+      results_in_stream_order_(options.results_in_stream_order),
       shared_(std::move(shared)),
       context_(std::move(context)),
       unaliased_output_count_(bindings.unaliased_output_count()),

@@ -67,6 +67,8 @@ class LoadedEngine {
 
   int device() const { return device_; }
   const std::string& label() const { return label_; }
+  /// Whether the program reads the results by copies and other engines only, which follow on the stream.
+  bool results_in_stream_order() const { return results_in_stream_order_; }
   const Stats& stats() const { return stats_; }
   const SharedEngine& shared() const { return *shared_; }
   /// What it holds: weights (shared by all loads of the same engine), scratch of its own (none when it takes
@@ -160,6 +162,7 @@ class LoadedEngine {
 
   const std::string label_;
   const int device_;
+  const bool results_in_stream_order_;
   std::mutex mutex_;
   std::shared_ptr<SharedEngine> shared_;
   std::shared_ptr<SharedContext> context_;

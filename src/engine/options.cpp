@@ -24,6 +24,7 @@ using Text = std::array<char, runtime::kMaxOptionValueLength>;
 constexpr std::string_view kBudget = "weight_streaming_budget";
 constexpr std::string_view kGraphs = "use_cuda_graphs";
 constexpr std::string_view kScratch = "use_shared_activation_scratch";
+constexpr std::string_view kInOrder = "results_in_stream_order";
 constexpr std::string_view kSharedEngines = "use_shared_engines";
 constexpr std::string_view kLibrary = "tensorrt_library";
 constexpr std::string_view kMemoryBudget = "device_memory_budget";
@@ -55,6 +56,7 @@ struct Wishes {
   std::optional<bool> use_cuda_graphs;
   std::optional<bool> use_shared_activation_scratch;
   std::optional<bool> use_shared_engines;
+  std::optional<bool> results_in_stream_order;
 };
 
 std::optional<bool>* switch_named(std::string_view key, Wishes& wishes) {
@@ -97,8 +99,9 @@ Error read_compile_spec(const CompileSpec& spec, Wishes& wishes) {
       return refuse_spec(spec, "given twice");
     }
     wishes.weight_streaming_budget = budget;
-  } else if (spec.key == kGraphs || spec.key == kScratch) {
-    std::optional<bool>& wish = *switch_named(spec.key, wishes);
+  } else if (spec.key == kGraphs || spec.key == kScratch || spec.key == kInOrder) {
+    std::optional<bool>& wish =
+        spec.key == kInOrder ? wishes.results_in_stream_order : *switch_named(spec.key, wishes);
     if (wish.has_value()) {
       return refuse_spec(spec, "given twice");
     }
@@ -161,6 +164,7 @@ LoadOptions decide(const Wishes& file, const Wishes& load) {
   options.use_cuda_graphs = load.use_cuda_graphs.value_or(!vetoed && by_file);
   options.use_shared_activation_scratch = load.use_shared_activation_scratch.value_or(
       file.use_shared_activation_scratch.value_or(process.use_shared_activation_scratch.value_or(false)));
+  options.results_in_stream_order = file.results_in_stream_order.value_or(false);
   options.use_shared_engines = load.use_shared_engines.value_or(true);
   options.device_memory_budget = process.device_memory_budget;
   return options;

@@ -20,6 +20,8 @@ struct LoadOptions {
   bool use_cuda_graphs = false;
   /// Whether the engine takes turns in the GPU's shared scratch instead of holding its own.
   bool use_shared_activation_scratch = false;
+  /// Whether the program reads the results in the order of the stream only: by copies and other engines.
+  bool results_in_stream_order = false;
   /// Whether loads of the same engine share its weights.
   bool use_shared_engines = true;
   /// Bytes that the engines of this process may hold on the GPU, this one included; nothing means all that
@@ -33,7 +35,8 @@ struct LoadOptions {
 ///
 /// `use_cuda_graphs`: load option, else a process-wide `false`, else compile spec, else process-wide `true`.
 /// `use_shared_activation_scratch`: load option, else compile spec, else process option.
-/// `use_shared_engines`: load option only. `weight_streaming_budget`: load option, else compile spec.
+/// `use_shared_engines`: load option only. `results_in_stream_order`: compile spec only.
+/// `weight_streaming_budget`: load option, else compile spec.
 ///
 /// Returns `InvalidProgram` for a malformed compile spec or budget, `InvalidArgument` for a load-time option
 /// of the wrong type, after one sentence. Source of keys and values: docs/format.md, "Compile specs".

@@ -8,6 +8,7 @@
 #include "engine/options.h"
 #include "executorch/caller_stream.h"
 #include "executorch/contain.h"
+#include "executorch/device_allocator.h"
 #include "log/log.h"
 
 namespace executorch::backends::tensorrt {
@@ -69,9 +70,12 @@ Error run(LoadedEngine* loaded, runtime::Span<EValue*> arguments) {
   auto tensors = tensors_of(arguments, engine.label());
   ET_CHECK_OK_OR_RETURN_ERROR(tensors.error());
   const ThreadStream chosen = thread_stream(engine.device());
-  // Without a stream of the caller's nothing tells what will read the results, so they must be there.
+  // Without a stream of the caller's, results must be there for whoever reads them next, except where it is
+  // known that this thread's stream reads them.
+  const bool may_follow =
+      chosen.is_callers || (engine.results_in_stream_order() && copies_on_thread_stream());
   return engine.run({tensors->data(), tensors->size()}, chosen.stream,
-                    chosen.is_callers ? Completion::kQueued : Completion::kFinished);
+                    may_follow ? Completion::kQueued : Completion::kFinished);
 }
 
 }  // namespace

@@ -23,6 +23,8 @@ constexpr const char* kCudaBackend = "libexecutorch_backend_cuda.so";
 // What cudaMalloc promises.
 constexpr size_t kLargestAlignment = 256;
 
+std::atomic<bool> is_registered{false};
+
 int ordinal(DeviceIndex device) { return device < 0 ? 0 : device; }
 
 }  // namespace
@@ -87,7 +89,10 @@ AllocatorState register_device_allocator_if_none() {
   }
   // Never destroyed: ExecuTorch keeps the pointer, and programs may free memory while the process ends.
   runtime::register_device_allocator(new CudaAllocator);
+  is_registered = true;
   return {true, "registered by this library"};
 }
+
+bool copies_on_thread_stream() { return is_registered.load(std::memory_order_relaxed); }
 
 }  // namespace executorch::backends::tensorrt

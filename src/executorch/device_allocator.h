@@ -36,4 +36,7 @@ struct AllocatorState {
 /// once, when the library is loaded: programs get their device memory before any delegate is initialised.
 AllocatorState register_device_allocator_if_none();
 
+/// Whether ExecuTorch's copies between host and GPU run on the thread's stream, as this allocator's do.
+bool copies_on_thread_stream();
+
 }  // namespace executorch::backends::tensorrt

@@ -19,6 +19,7 @@ __all__ = [
     "OPTIONS_SPEC",
     "REPORT_SPEC",
     "SCRATCH_SPEC",
+    "STREAM_ORDER_SPEC",
     "TARGET_DEVICE_SPEC",
     "BuildOptions",
     "delegate_specs",
@@ -32,6 +33,7 @@ CUDA_GRAPHS_SPEC = "use_cuda_graphs"
 OPTIONS_SPEC = "tensorrt_build_options"
 REPORT_SPEC = "partition_report"
 SCRATCH_SPEC = "use_shared_activation_scratch"
+STREAM_ORDER_SPEC = "results_in_stream_order"
 TARGET_DEVICE_SPEC = "target_device"
 
 _BUDGET_LIMIT = 2**63

@@ -17,6 +17,7 @@ from torch_tensorrt_executorch_runtime.export._files import NewFiles, check_path
 from torch_tensorrt_executorch_runtime.export._host_access import refuse_host_access
 from torch_tensorrt_executorch_runtime.export._kernels import missing_kernels
 from torch_tensorrt_executorch_runtime.export._keywords import LowerKeywords, SaveKeywords, check_keywords
+from torch_tensorrt_executorch_runtime.export._stream_order import mark_results_in_stream_order
 from torch_tensorrt_executorch_runtime.export._written import WrittenEngines, engines_of, read_engines
 from torch_tensorrt_executorch_runtime.export.lower import Lowered, lower_methods
 from torch_tensorrt_executorch_runtime.export.memory_planning import device_safe_config
@@ -150,6 +151,7 @@ def _check_engines(lowered: Lowered, digests: Mapping[str, Sequence[str]], *, re
 def _to_executorch(lowered: Lowered, config: ExecutorchBackendConfig | None) -> ExecutorchProgramManager:
     methods = tuple(lowered.methods)
     safe = device_safe_config(config, methods)
+    mark_results_in_stream_order(lowered.manager, safe, methods)
     try:
         program = lowered.manager.to_executorch(config=safe)
     except RuntimeError as error:

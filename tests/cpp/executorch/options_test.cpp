@@ -59,7 +59,10 @@ TEST_F(Options, ValuesEndWhereTheirLengthSays) {
 }
 
 TEST_F(Options, AFileMayNotGiveOneTwice) {
-  for (const auto& [key, value] : Specs{{"weight_streaming_budget", "1"}, {"use_cuda_graphs", "1"}}) {
+  for (const auto& [key, value] : Specs{{"weight_streaming_budget", "1"},
+                                        {"use_cuda_graphs", "1"},
+                                        {"use_shared_activation_scratch", "1"},
+                                        {"results_in_stream_order", "1"}}) {
     const CapturedLog log;
     EXPECT_EQ(read({{key, value}, {key, value}}).error(), Error::InvalidProgram);
     EXPECT_TRUE(log.contains("'" + key + "' in the file is given twice")) << log.text();

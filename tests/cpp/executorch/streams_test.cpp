@@ -5,6 +5,8 @@
 
 #include <thread>
 
+#include <executorch/runtime/core/device_allocator.h>
+
 #include "executorch/c_api.h"
 #include "tests/cpp/support/delegate.h"
 #include "tests/cpp/support/machine.h"
@@ -78,6 +80,41 @@ TEST_F(Streams, WithoutACallersStreamResultsAreThereOnReturn) {
   EXPECT_EQ(y[1], 3);
   cudaFree(x);
   cudaFree(y);
+}
+
+// What reads them, a copy or another engine, follows on the same stream.
+TEST_F(Streams, ResultsThatAreReadInOrderAreNotWaitedFor) {
+  LoadRequest request;
+  request.compile_specs = {{"results_in_stream_order", "1"}};
+  auto ordered = Delegate::load(add_one(), request);
+  ASSERT_TRUE(ordered.ok());
+  Memory<float> x(Memory<float>::Kind::kManaged, {1, 2});
+  Memory<float> y(Memory<float>::Kind::kManaged, {0, 0});
+  auto in = executorch::extension::make_tensor_ptr({2}, x.data());
+  auto out = executorch::extension::make_tensor_ptr({2}, y.data());
+  const long waits = fake_cuda_count("host_waits");
+  ASSERT_EQ(ordered->run({in.get(), out.get()}), Error::Ok);
+  ASSERT_EQ(delegate_->run({out.get(), in.get()}), Error::Ok);
+  EXPECT_EQ(fake_cuda_count("host_waits"), waits + 1) << "the second is read by whoever, so it is waited for";
+  EXPECT_EQ(x.data()[0], 3);
+  ASSERT_EQ(ordered->run({in.get(), out.get()}), Error::Ok);
+  EXPECT_EQ(y.data()[0], 2) << "queued, not run";
+  float host[2] = {};
+  ASSERT_EQ(executorch::runtime::get_device_allocator(executorch::runtime::etensor::DeviceType::CUDA)
+                ->copy_device_to_host(host, y.data(), sizeof(host), 0),
+            Error::Ok);
+  EXPECT_EQ(host[0], 4);
+}
+
+TEST_F(Streams, HostResultsAreWaitedForInOrderToo) {
+  LoadRequest request;
+  request.compile_specs = {{"results_in_stream_order", "1"}};
+  auto ordered = Delegate::load(add_one(), request);
+  ASSERT_TRUE(ordered.ok());
+  Floats x({2}, {1, 2});
+  Floats y({2}, {0, 0});
+  ASSERT_EQ(ordered->run({x, y}), Error::Ok);
+  EXPECT_EQ(y.values(), (std::vector<float>{2, 3}));
 }
 
 TEST_F(Streams, DeviceCallsOnACallersStreamDoNotWait) {
