@@ -137,6 +137,16 @@ Error set_weight_streaming_budget(Engine& engine, const std::optional<int64_t>& 
   return Error::Ok;
 }
 
+bool has_dynamic_shapes(const Engine& engine) {
+  for (int32_t i = 0; i < engine.tensor_count(); ++i) {
+    const abi::Dims shape = engine.shape(engine.tensor_name(i));
+    if (std::any_of(shape.d, shape.d + std::max(shape.nb_dims, 0), [](int64_t size) { return size < 0; })) {
+      return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 std::string engine_digest(const Blob& blob) {
@@ -201,7 +211,13 @@ SharedEngine::SharedEngine(Runtime& runtime, Engine engine, size_t engine_bytes,
   }
 }
 
-SharedEngine::~SharedEngine() { keep_kernels(); }
+// Kernels for other sizes are compiled while an engine runs. Serializing takes milliseconds, which engines of
+// one size can do without.
+SharedEngine::~SharedEngine() {
+  if (has_dynamic_shapes(engine_)) {
+    keep_kernels();
+  }
+}
 
 Result<Bindings> SharedEngine::resolve(const Metadata& metadata, const std::string& label) {
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -315,8 +331,6 @@ Result<std::vector<uint8_t>> SharedEngine::sealed_kernels(const std::string& lab
   return Error::Internal;
 }
 
-// Kernels for new shapes are compiled while an engine runs, so a cache may have grown since its context was
-// created.
 void SharedEngine::keep_kernels() {
   if (!runtime_cache_.has_value()) {
     return;
