@@ -99,12 +99,38 @@ def kept_kernels(method: MethodInfo) -> set[str]:
 
 
 def origin_of_kernels(method: MethodInfo, before: set[str], after: set[str]) -> str | None:
-    """Say where the kernels of TensorRT-RTX came from, as far as the cache folder tells."""
+    """Say where the kernels of TensorRT-RTX came from, as far as the file and the cache folder tell.
+
+    Args:
+        method: What was loaded.
+        before: `kept_kernels` before the load.
+        after: `kept_kernels` after it.
+
+    Returns:
+        None for engines of TensorRT, which hold their kernels.
+    """
     engines = {engine.sha256 for engine in method.engines if engine.flavor == "rtx"}
-    if not engines:
-        return None  # engines of TensorRT hold their kernels
-    if engines <= before:
-        return "found in the cache"
-    if engines <= after:
-        return "compiled" if not engines & before else "some found in the cache, some compiled"
-    return "neither found in the cache nor kept there"
+    carried = _carried_kernels(method)
+    sources = {
+        "found in the program": engines & carried,
+        "found in the cache": engines & before - carried,
+        "compiled": engines & after - before - carried,
+        "neither found nor kept": engines - after - before - carried,
+    }
+    counts = {source: len(found) for source, found in sources.items() if found}
+    if len(counts) < 2:
+        return next(iter(counts), None)
+    return ", ".join(f"{count} {source}" for source, count in counts.items())
+
+
+def _carried_kernels(method: MethodInfo) -> set[str]:
+    """Return the digests of the engines whose kernels the file holds for this machine."""
+    info = delegate_info()
+    version = info["tensorrt"]["rtx"]["version"]
+    gpus = {device["index"]: device["name"] for device in info["cuda"]["devices"]}
+    return {
+        engine.sha256
+        for engine in method.engines
+        for kernels in engine.kernels
+        if kernels.whole and kernels.version == version and kernels.gpu == gpus.get(engine.device_id)
+    }

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -16,14 +17,26 @@ from support.fakes import PROGRAMS, RTX, needs_fakes, on_fakes
 from support.process import Result, command, run_code
 from torch_tensorrt_executorch_runtime import DelegateError, _loader
 from torch_tensorrt_executorch_runtime._files import write_text
-from torch_tensorrt_executorch_runtime.cli import bench
+from torch_tensorrt_executorch_runtime.cli import _bench_facts, bench
 from torch_tensorrt_executorch_runtime.cli._bench_facts import notes_on
 from torch_tensorrt_executorch_runtime.cli._histogram import histogram
 from torch_tensorrt_executorch_runtime.cli._inputs import make_inputs
 from torch_tensorrt_executorch_runtime.cli._measure import Caller, calls_per_second, summarize, take_turns
-from torch_tensorrt_executorch_runtime.inspect import DelegateInfo, EngineInfo, MethodInfo, OperatorInfo, ValueInfo
+from torch_tensorrt_executorch_runtime.inspect import (
+    DelegateInfo,
+    EngineInfo,
+    KernelInfo,
+    MethodInfo,
+    OperatorInfo,
+    ValueInfo,
+)
 
 FAKES_SOURCE = Path(__file__).parents[2] / "fakes"
+
+ENGINE = EngineInfo(
+    "rtx", None, 1, "0" * 64, sha256_recorded=False, layers=None, build_seconds=None, compute_capabilities=None,
+    hardware_compatible=False, device_id=0, target_platform="", bindings=(), aliases=(),
+)  # fmt: skip
 
 
 class Clockwork:
@@ -148,14 +161,10 @@ def test_a_file_of_torch_that_does_not_fit_is_refused(tmp_path: Path, name: str)
 
 
 def test_the_notes_say_what_else_is_in_the_times() -> None:
-    engine = EngineInfo(
-        "rtx", None, 1, "0" * 64, sha256_recorded=False, layers=None, build_seconds=None, compute_capabilities=None,
-        hardware_compatible=False, device_id=0, target_platform="", bindings=(), aliases=(),
-    )  # fmt: skip
     no_scratch = {"use_shared_activation_scratch": "0"}
     delegates = (
-        DelegateInfo("TensorRTBackend", 1, 1, {**no_scratch, "use_cuda_graphs": "0"}, engine),
-        DelegateInfo("TensorRTBackend", 1, 1, {**no_scratch, "use_cuda_graphs": "1"}, engine),
+        DelegateInfo("TensorRTBackend", 1, 1, {**no_scratch, "use_cuda_graphs": "0"}, ENGINE),
+        DelegateInfo("TensorRTBackend", 1, 1, {**no_scratch, "use_cuda_graphs": "1"}, ENGINE),
     )
     operators = (OperatorInfo("et_copy::_h2d_copy.out", 2), OperatorInfo("aten::sin.out", 1))
     value = ValueInfo("tensor", "float32", (1,), dynamic=False)
@@ -324,7 +333,27 @@ def test_kernels_are_compiled_first_and_found_then(tmp_path: Path) -> None:
     assert first["kernels"] == "compiled"
     assert second["kernels"] == "found in the cache"
     assert first["load_us"] > 0 and first["first_call_us"] > 0
-    assert document(*arguments)["load"]["kernels"] == "neither found in the cache nor kept there"
+    assert document(*arguments)["load"]["kernels"] == "neither found nor kept"
+
+
+@needs_fakes
+def test_kernels_that_the_program_carries_are_found_there() -> None:
+    result = document(PROGRAMS / "with_kernels.pte", "--calls", "1", "--warm-up", "0", "--no-bare")
+    assert result["load"]["kernels"] == "found in the program"
+
+
+def test_kernels_of_several_engines_may_have_several_origins(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernels = KernelInfo("1.6", "GPU", 5, whole=True)
+    others = (replace(kernels, gpu="Other"), replace(kernels, version="1.5"), replace(kernels, whole=False))
+    carrying = {"a": (kernels,), "b": others}
+    engines = [replace(ENGINE, sha256=digest, kernels=carrying.get(digest, ())) for digest in "abcd"]
+    delegates = tuple(DelegateInfo("TensorRTBackend", 1, 1, {}, engine) for engine in engines)
+    method = method_with(ValueInfo("tensor", "float32", (1,), dynamic=False), delegates=delegates)
+    machine = {"tensorrt": {"rtx": {"version": "1.6"}}, "cuda": {"devices": [{"index": 0, "name": "GPU"}]}}
+    monkeypatch.setattr(_bench_facts, "delegate_info", lambda: machine)
+    origin = _bench_facts.origin_of_kernels(method, {"b"}, {"b", "c"})
+    assert origin == "1 found in the program, 1 found in the cache, 1 compiled, 1 neither found nor kept"
+    assert _bench_facts.origin_of_kernels(method_with(method.inputs[0]), set(), set()) is None
 
 
 @needs_fakes
