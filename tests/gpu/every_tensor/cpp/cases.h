@@ -20,5 +20,6 @@ void sharing(Folder programs);
 void chain(Folder programs);
 void warm(Folder programs);
 void load_time(Folder programs);
+void load_rounds(Folder programs);
 
 }  // namespace cases

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cuda_runtime_api.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <cstring>
+#include <fstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -112,6 +114,13 @@ inline size_t free_bytes() {
   check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
   return free;
+}
+
+/// Host memory of this process.
+inline size_t resident_bytes() {
+  size_t pages = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> pages >> resident;
+  return resident * static_cast<size_t>(sysconf(_SC_PAGESIZE));
 }
 
 }  // namespace gpu

@@ -23,7 +23,8 @@ const std::map<std::string, void (*)(cases::Folder)> kCases = {{"memory_modes", 
                                                                {"sharing", cases::sharing},
                                                                {"chain", cases::chain},
                                                                {"warm", cases::warm},
-                                                               {"load_time", cases::load_time}};
+                                                               {"load_time", cases::load_time},
+                                                               {"load_rounds", cases::load_rounds}};
 
 void run(const std::string& name, cases::Folder programs) try {
   const auto found = kCases.find(name);

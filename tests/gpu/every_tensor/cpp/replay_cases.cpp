@@ -1,8 +1,5 @@
 // CUDA graph replay: never a stale answer, and no memory that grows.
 #include <executorch/backends/tensorrt/caller_stream.h>
-#include <unistd.h>
-
-#include <fstream>
 
 #include "cases.h"
 #include "program.h"
@@ -20,12 +17,6 @@ using gpu::Where;
 constexpr int kReplays = 1'000'000;
 constexpr int kBatch = 1000;
 constexpr size_t kSample = 64;  // elements of each output that are looked at
-
-size_t resident_bytes() {
-  size_t pages = 0, resident = 0;
-  std::ifstream("/proc/self/statm") >> pages >> resident;
-  return resident * static_cast<size_t>(sysconf(_SC_PAGESIZE));
-}
 
 /// Groups of calls with two inputs, AAAAABBBBB, and addresses that are new for every call.
 void alternating(Folder programs) {
@@ -93,11 +84,11 @@ class Million {
       one_batch(batch);
       if (batch == kReplays / kBatch / 10) {
         free_before = gpu::free_bytes();
-        resident_before = resident_bytes();
+        resident_before = gpu::resident_bytes();
       }
     }
     const double lost = static_cast<double>(free_before) - static_cast<double>(gpu::free_bytes());
-    const double grown = static_cast<double>(resident_bytes()) - static_cast<double>(resident_before);
+    const double grown = static_cast<double>(gpu::resident_bytes()) - static_cast<double>(resident_before);
     report::check("replay_million.right", static_cast<double>(wrong_), 0,
                   "elements that differ, 64 of each output looked at");
     report::check("replay_million.replays", static_cast<double>(total("calls.replay") - replays),
