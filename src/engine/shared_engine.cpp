@@ -137,6 +137,11 @@ Error set_weight_streaming_budget(Engine& engine, const std::optional<int64_t>& 
   return Error::Ok;
 }
 
+std::string words_of_tensorrt() {
+  const std::string reason = take_reason();
+  return reason.empty() ? "nothing" : reason;
+}
+
 bool has_dynamic_shapes(const Engine& engine) {
   for (int32_t i = 0; i < engine.tensor_count(); ++i) {
     const abi::Dims shape = engine.shape(engine.tensor_name(i));
@@ -314,7 +319,7 @@ size_t SharedEngine::take_kernels(RuntimeCache& cache, const EmbeddedKernels& em
     return travelled->bytes().size();
   }
   DELEGATE_LOG(Info, "%s: TensorRT does not take the compiled kernels in the file. TensorRT says: %s.",
-               label.c_str(), take_reason().c_str());
+               label.c_str(), words_of_tensorrt().c_str());
   return from_folder();
 }
 
@@ -327,7 +332,7 @@ Result<std::vector<uint8_t>> SharedEngine::sealed_kernels(const std::string& lab
     }
   }
   DELEGATE_LOG(Error, "%s: %s gave none of the kernels that it compiled. TensorRT says: %s.", label.c_str(),
-               library().description().c_str(), take_reason().c_str());
+               library().description().c_str(), words_of_tensorrt().c_str());
   return Error::Internal;
 }
 
