@@ -67,11 +67,12 @@ class _Method:
         self._inputs = set(program.graph_signature.user_inputs)
 
     def refuse_reads(self, *, inputs_on_gpu: bool) -> None:
-        for node in filter(self._runs_on_cpu, self._nodes):
+        for node in self._nodes:
             for source in map(_owner, node.all_input_nodes):
-                if inputs_on_gpu and self._is_input(source):
+                # A copy to the GPU reads host memory. It is left out for an input itself, but not for a view of one.
+                if inputs_on_gpu and self._is_input(source) and (self._runs_on_cpu(node) or _is_copy_to_gpu(node)):
                     self._refuse_input(node, source)
-                if _is_on_gpu(source):
+                if _is_on_gpu(source) and self._runs_on_cpu(node):
                     raise ExportError(
                         f"{self._who(node)} and works on {source.name!r}, which is in GPU memory. Leave {_SKIP_INPUTS} "
                         f"and {_SKIP_OUTPUTS} out for this method."
@@ -161,6 +162,10 @@ def _readers(node: torch.fx.Node) -> Iterator[torch.fx.Node]:
             yield from _readers(user)
         else:
             yield user
+
+
+def _is_copy_to_gpu(node: torch.fx.Node) -> bool:
+    return node.target is torch.ops.et_copy._h2d_copy.out
 
 
 def _is_copy_to_host(node: torch.fx.Node) -> bool:

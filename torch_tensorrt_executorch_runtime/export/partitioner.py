@@ -11,6 +11,7 @@ import torch
 from executorch.exir.backend.compile_spec_schema import CompileSpec
 from executorch.exir.backend.partitioner import DelegationSpec, Partitioner, PartitionResult
 from executorch.exir.backend.utils import tag_constant_data
+from torch._prims_common import is_contiguous_or_false
 from torch.export import ExportedProgram
 
 from torch_tensorrt_executorch_runtime._blob import BACKEND_ID
@@ -122,6 +123,7 @@ class TensorRTPartitioner(Partitioner):  # type: ignore[misc]
         table = lowering.get_decompositions(
             False, decomposes_attention(self.options), False, use_fp32_acc=self.options.use_fp32_acc
         )
+        table[torch.ops.aten.view.default] = _view
         decomposed: ExportedProgram = in_default_layout(ep).run_decompositions(table)
         return decomposed
 
@@ -219,6 +221,14 @@ class TensorRTPartitioner(Partitioner):  # type: ignore[misc]
 
     def _left_whole(self, outside: Sequence[tuple[torch.fx.Node, str]]) -> frozenset[Any]:
         return frozenset({plain_overload(node.target) for node, _ in outside} & self._whole)
+
+
+def _view(x: torch.Tensor, size: Sequence[int]) -> Any:
+    """Keep a view, which Torch-TensorRT would replace by an operator that ExecuTorch has no kernel for."""
+    if is_contiguous_or_false(x):
+        return NotImplemented
+    # A view that only the strides of this tensor allow. ExecuTorch's operators give tensors without gaps.
+    return x.clone(memory_format=torch.contiguous_format).view(size)
 
 
 def _check_names(options: dict[str, Any]) -> None:

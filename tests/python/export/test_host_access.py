@@ -84,6 +84,18 @@ REFUSED = {
         SKIP_OUTPUTS,
         "operator aten.erfinv runs on the CPU and reads output 0, which skip_d2h_for_method_outputs leaves",
     ),
+    "view_of_an_input": (
+        lambda x: torch.erfinv(x.view(3, -1)).cos(),
+        (IMAGE,),
+        SKIP_INPUTS,
+        "operator aten.erfinv runs on the CPU and reads input 'x', which skip_h2d_for_method_inputs leaves",
+    ),
+    "copy_of_a_view": (
+        lambda x: x.view(3, -1) * 2,
+        (IMAGE,),
+        SKIP_INPUTS,
+        "operator et_copy._h2d_copy runs on the CPU and reads input 'x', which skip_h2d_for_method_inputs leaves",
+    ),
     "another_shape": (
         lambda x: x.unsqueeze(0) * 2,
         (IMAGE,),
@@ -96,7 +108,7 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_refuses(name, tmp_path):
     function, inputs, skips, text = REFUSED[name]
-    options = {"torch_executed_ops": ["aten.erfinv", "aten.unsqueeze"]}
+    options = {"torch_executed_ops": ["aten.erfinv", "aten.unsqueeze", "aten.view"]}
 
     assert text in refusal(One(function), *inputs, skips=skips, path=tmp_path, **options)
 

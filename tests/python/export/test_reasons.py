@@ -12,7 +12,7 @@ from torch import nn
 from torch.export import Dim
 
 from torch_tensorrt_executorch_runtime._errors import ExportError
-from torch_tensorrt_executorch_runtime.export import TensorRTPartitioner
+from torch_tensorrt_executorch_runtime.export import TensorRTPartitioner, save
 
 TOO_FEW = {"require_engine": False}
 
@@ -32,6 +32,7 @@ class Branches(nn.Module):
         (torch.nonzero, torch.rand(3), "aten.nonzero.default", "the output's shape depends on the input's values"),
         (lambda x: x[x > 0], torch.rand(3), "aten.index.Tensor", "the output's shape depends on the input's values"),
         (lambda x: x.t(), torch.rand(3, 2), "aten.permute_copy.default", "only moves or views data"),
+        (lambda x: x.view(3, 2), torch.rand(2, 3), "aten.view_copy.default", "only moves or views data"),
         (lambda x: torch.arange(4) * 2, torch.rand(3), "aten.arange.start_step", "depends on no input"),
         (lambda x: x + 1, torch.rand(0, 4), "aten.add.Tensor", "broadcasts to a tensor without elements"),
         (lambda x: x | 4, torch.arange(3), "aten.bitwise_or.Scalar", "the converter refuses these arguments"),
@@ -45,6 +46,25 @@ def test_says_why_an_operator_stays_outside(function, x, operator, reason):
     assert result.outside[operator] == reason
     if reason != "the output's shape depends on the input's values":
         check_against_eager(result, module, x)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: (x.view(6, 4) * 2).float() + 1,
+        lambda x: (x.permute(1, 0, 2).reshape(3, 8) * 2).float() + 1,
+        lambda x: (x.transpose(0, 1).view(3, 2, 2, 2) * 2).float() + 1,
+        lambda x: (x[:, :1].expand(2, 3, 4).reshape(6, 4) * 2).float() + 1,
+    ],
+)
+def test_a_view_outside_of_the_engines_is_one_that_executorch_has_a_kernel_for(function, tmp_path):
+    module, x = One(function), torch.rand(2, 3, 4, dtype=torch.float64)
+
+    result = lower_model(module, x)
+
+    assert result.outside["aten.view_copy.default"] == "float64 tensor"
+    check_against_eager(result, module, x)
+    save(module, tmp_path / "model.pte", arg_inputs=(x,))
 
 
 def test_control_flow_stays_outside():
