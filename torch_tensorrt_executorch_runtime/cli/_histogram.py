@@ -9,8 +9,8 @@ from html import escape
 __all__ = ["histogram"]
 
 _COLORS = ("#76b900", "#3b6fb6", "#c4572b", "#7d5ba6")
-_WIDTH, _HEIGHT = 860, 420
-_LEFT, _RIGHT, _TOP, _BOTTOM = 60, 20, 44, 48
+_WIDTH, _HEIGHT = 860, 460
+_LEFT, _RIGHT, _TOP, _BOTTOM = 60, 20, 92, 48
 _BINS = 60
 _TICKS = 8
 _KEPT = 0.99  # of the values; the slowest ones would squeeze all others into one bar
@@ -79,7 +79,7 @@ def _median_line(x: float, color: str) -> str:
 
 
 def _legend(row: int, text: str, color: str) -> str:
-    x, y = _WIDTH - 330, _TOP + 8 + row * 18
+    x, y = _WIDTH - 330, 12 + row * 18  # above the plot, where no outline is
     return (
         f'<rect x="{x}" y="{y}" width="12" height="12" fill="{color}"/>'
         f'<text x="{x + 18}" y="{y + 11}">{escape(text)}</text>'

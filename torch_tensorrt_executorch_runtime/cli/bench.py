@@ -43,6 +43,7 @@ from torch_tensorrt_executorch_runtime.inspect import MethodInfo, inspect_progra
 __all__ = ["bench"]
 
 _STDOUT = Path("-")
+_SWITCHES = {"use_cuda_graphs": "--cuda-graphs", "use_shared_activation_scratch": "--shared-scratch"}
 
 
 def bench(
@@ -73,22 +74,18 @@ def bench(
     ] = None,
 ) -> None:
     """Measure latency and throughput of a method, and compare it with its bare engines in the same run."""
-    for output in (json_file, histogram_file):
-        if output is not None and output != _STDOUT:
+    for output in (None if json_file == _STDOUT else json_file, histogram_file):
+        if output is not None:
             check_path(output)
     described = find_method(inspect_program(file), method)
     inputs = make_inputs(described, input_files or [], seed=seed)
-    if cuda_graphs is not None:
-        set_option("use_cuda_graphs", cuda_graphs)
-    if shared_scratch:
-        set_option("use_shared_activation_scratch", True)
+    wanted = {"use_cuda_graphs": cuda_graphs, "use_shared_activation_scratch": True if shared_scratch else None}
+    for name, value in wanted.items():
+        if value is not None:
+            set_option(name, value)
     loaded, load = _load(file, described, data)
     with _place(file, described, inputs) as (placed, wait):
-        callers = {"delegate": Caller(loaded.execute, placed, wait)}
-        if any(value.device != "cpu" for value in described.outputs):
-            without_clones = functools.partial(loaded._method, clone_outputs=False)
-            callers["delegate_uncloned"] = Caller(without_clones, placed, wait)
-        measured, times = _measure(callers, calls, warm_up, bare=bare)
+        measured, times = _measure(_callers(loaded, described, placed, wait), calls, warm_up, bare=bare)
     result = {
         "file": str(file),
         "method": method,
@@ -97,17 +94,15 @@ def bench(
             "warm_up": warm_up,
             "seed": seed,
             "inputs": [str(path) for path in input_files or []],
-            "use_cuda_graphs": cuda_graphs,
-            "use_shared_activation_scratch": True if shared_scratch else None,
+            **wanted,
         },
         **machine_facts(described, measured["engines"]),
         "program": program_facts(file, described),
         "load": {**load, "first_call_us": measured.pop("first_call_us")},
         **measured,
     }
-    wanted = {"--cuda-graphs": "use_cuda_graphs"} if cuda_graphs else {}
-    wanted |= {"--shared-scratch": "use_shared_activation_scratch"} if shared_scratch else {}
-    result["notes"] = [*notes_on(described, wanted), *result["notes"]]
+    switched_on = {_SWITCHES[name]: name for name, value in wanted.items() if value}
+    result["notes"] = [*notes_on(described, switched_on), *result["notes"]]
     _write(result, times, json_file, histogram_file)
 
 
@@ -145,6 +140,15 @@ def _place(file: Path, method: MethodInfo, inputs: list[Any]) -> Iterator[tuple[
         placed = [tensor.to(value.device) for tensor, value in zip(inputs, method.inputs, strict=True)]
         torch.cuda.synchronize(device)
         yield placed, stream.synchronize
+
+
+def _callers(loaded: Any, method: MethodInfo, inputs: list[Any], wait: Any) -> dict[str, Caller]:
+    """Return the ways to call the method: as everybody does, and without the clones of outputs on the GPU."""
+    callers = {"delegate": Caller(loaded.execute, inputs, wait)}
+    if any(value.device != "cpu" for value in method.outputs):
+        without_clones = functools.partial(loaded._method, clone_outputs=False)
+        callers["delegate_uncloned"] = Caller(without_clones, inputs, wait)
+    return callers
 
 
 def _measure(

@@ -109,7 +109,7 @@ def test_the_histogram_is_xml_with_an_outline_and_a_median_for_each_series(value
     assert any(text and text.startswith("bare <graph>: median") for text in texts)
     assert len(list(root.iter(f"{space}polygon"))) == 2
     numbers = re.findall(r"[\d.]+,([\d.]+)", picture)
-    assert all(0 <= float(y) <= 420 for y in numbers)
+    assert all(92 <= float(y) <= 412 for y in numbers)
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
