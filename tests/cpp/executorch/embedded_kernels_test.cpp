@@ -9,6 +9,7 @@
 
 #include "engine/kernel_bytes.h"
 #include "engine/kernel_cache.h"
+#include "engine/runtime_cache_pool.h"
 #include "executorch/c_api.h"
 #include "tests/cpp/support/captured_log.h"
 #include "tests/cpp/support/delegate.h"
@@ -104,7 +105,9 @@ class KernelsInTheProgram : public FakeMachine {
   }
 
   /// How often TensorRT compiles while a delegate is loaded and runs, with `data` in the program.
+  /// Compilations of a load in a process that has not loaded the engine before.
   static long compilations(const FakeEngine& engine, const NamedDataMap* data) {
+    RuntimeCachePool::clear();
     const long before = fake_cuda_count("live.tensorrt_compilations");
     LoadRequest request;
     request.named_data = data;
@@ -310,6 +313,14 @@ TEST_F(KernelsForAProgram, NeedAContext) {
   const CapturedLog log;
   EXPECT_NE(refused(add_one().blob()), Error::Ok);
   EXPECT_TRUE(log.contains("no execution context could be created")) << log.text();
+}
+
+TEST_F(KernelsForAProgram, NeedARuntimeCache) {
+  fake_cuda_fail("tensorrt.create_cache", 1, cudaErrorUnknown);
+  const CapturedLog log;
+  EXPECT_EQ(refused(add_one().blob()), Error::Internal);
+  EXPECT_TRUE(log.contains("gave none of the kernels that it compiled. TensorRT says: nothing."))
+      << log.text();
 }
 
 TEST_F(KernelsForAProgram, AreTakenFromTheFolderWhenItHasThem) {

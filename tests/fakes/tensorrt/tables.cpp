@@ -261,7 +261,9 @@ bool context_capturable(Context&, cudaStream_t) { return true; }
 
 void config_set_strategy(RuntimeConfig& self, abi::AllocationStrategy strategy) { self.strategy = strategy; }
 abi::AllocationStrategy config_strategy(RuntimeConfig& self) { return self.strategy; }
-void* config_create_cache(RuntimeConfig&) { return new RuntimeCache; }
+void* config_create_cache(RuntimeConfig&) {
+  return fake_cuda_enter("tensorrt.create_cache") == cudaSuccess ? new RuntimeCache : nullptr;
+}
 bool config_set_cache(RuntimeConfig& self, void* cache) {
   self.cache = static_cast<RuntimeCache*>(cache);
   return true;
