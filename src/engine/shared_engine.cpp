@@ -8,6 +8,7 @@
 #include "blob/sha256.h"
 #include "cuda/device_info.h"
 #include "engine/kernel_bytes.h"
+#include "engine/runtime_cache_pool.h"
 #include "log/log.h"
 #include "tensorrt/diagnostics.h"
 #include "tensorrt/library_search.h"
@@ -200,12 +201,13 @@ Result<std::shared_ptr<SharedEngine>> SharedEngine::load(const Key& key, const B
     kernel_key = KernelKey{key.digest, (*library)->version().text(), gpu->name};
   }
   return std::shared_ptr<SharedEngine>(
-      new SharedEngine(**runtime, std::move(*engine), blob.engine.size(), std::move(kernel_key)));
+      new SharedEngine(**runtime, std::move(*engine), blob.engine.size(), key.device, std::move(kernel_key)));
 }
 
-SharedEngine::SharedEngine(Runtime& runtime, Engine engine, size_t engine_bytes,
+SharedEngine::SharedEngine(Runtime& runtime, Engine engine, size_t engine_bytes, int device,
                            std::optional<KernelKey> kernel_key)
     : runtime_(runtime),
+      device_(device),
       engine_(std::move(engine)),
       scratch_bytes_(static_cast<uint64_t>(std::max<int64_t>(engine_.device_memory_size(), 0))),
       weights_bytes_(engine_.weights_size() > 0 ? static_cast<uint64_t>(engine_.weights_size())
@@ -221,6 +223,10 @@ SharedEngine::SharedEngine(Runtime& runtime, Engine engine, size_t engine_bytes,
 SharedEngine::~SharedEngine() {
   if (has_dynamic_shapes(engine_)) {
     keep_kernels();
+  }
+  config_.reset();
+  if (runtime_cache_.has_value()) {
+    RuntimeCachePool::give_back(*kernel_key_, device_, {std::move(*runtime_cache_), kept_bytes_});
   }
 }
 
@@ -286,13 +292,18 @@ void SharedEngine::start_runtime_cache(const EmbeddedKernels& embedded, const st
   if (!kernel_key_.has_value()) {
     return;
   }
-  auto cache = config_->create_cache();
-  if (!cache.ok()) {
-    return;
+  auto entry = RuntimeCachePool::take(*kernel_key_, device_);
+  if (!entry.has_value()) {
+    auto made = config_->create_cache();
+    if (!made.ok()) {
+      return;
+    }
+    const size_t taken = take_kernels(*made, embedded, label);
+    entry.emplace(RuntimeCachePool::Entry{std::move(*made), taken});
   }
-  kept_bytes_ = take_kernels(*cache, embedded, label);
-  if (config_->set_cache(*cache)) {
-    runtime_cache_.emplace(std::move(*cache));
+  if (config_->set_cache(entry->cache)) {
+    runtime_cache_.emplace(std::move(entry->cache));
+    kept_bytes_ = entry->kept_bytes;
   }
   take_reason();
 }

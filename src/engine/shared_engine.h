@@ -73,7 +73,8 @@ class SharedEngine {
   uint64_t weights_bytes() const { return weights_bytes_; }
 
  private:
-  SharedEngine(Runtime& runtime, Engine engine, size_t engine_bytes, std::optional<KernelKey> kernel_key);
+  SharedEngine(Runtime& runtime, Engine engine, size_t engine_bytes, int device,
+               std::optional<KernelKey> kernel_key);
   static Result<std::shared_ptr<SharedEngine>> load(const Key& key, const Blob& blob,
                                                     const std::string& label);
   Result<Context> make_context(abi::AllocationStrategy strategy, const std::string& label,
@@ -84,6 +85,7 @@ class SharedEngine {
   void keep_kernels();
 
   Runtime& runtime_;
+  const int device_;
   std::mutex mutex_;
   Engine engine_;
   uint64_t scratch_bytes_;

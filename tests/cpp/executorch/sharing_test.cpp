@@ -5,6 +5,7 @@
 #include <fstream>
 #include <thread>
 
+#include "engine/runtime_cache_pool.h"
 #include "engine/scratch_pool.h"
 #include "executorch/c_api.h"
 #include "tests/cpp/support/captured_log.h"
@@ -349,6 +350,7 @@ TEST_F(KernelFolder, DamagedFilesAreRemovedAndMadeAgain) {
   const auto size = fs::file_size(file);
   for (const uintmax_t kept : {uintmax_t{0}, uintmax_t{5}, size - 1}) {
     fs::resize_file(file, kept);
+    RuntimeCachePool::clear();  // as in another process
     auto delegate = Delegate::load(add(1));
     ASSERT_TRUE(delegate.ok());
     expect_adds(*delegate, 1);
@@ -357,6 +359,7 @@ TEST_F(KernelFolder, DamagedFilesAreRemovedAndMadeAgain) {
   std::fstream(file, std::ios::in | std::ios::out | std::ios::binary)
       .seekp(static_cast<std::streamoff>(size) - 1)
       .put('X');
+  RuntimeCachePool::clear();
   const CapturedLog log;
   EXPECT_TRUE(Delegate::load(add(1)).ok());
   EXPECT_TRUE(log.contains("Removing the damaged kernel cache file")) << log.text();
@@ -383,6 +386,55 @@ TEST_F(KernelFolder, MayBeSwitchedOff) {
     auto delegate = Delegate::load(add(1));
   }
   EXPECT_TRUE(files().empty());
+}
+
+class RuntimeCaches : public KernelFolder {
+ protected:
+  static long caches() { return fake_cuda_count("live.tensorrt_caches"); }
+  static long compilations() { return fake_cuda_count("live.tensorrt_compilations"); }
+  static void load_and_unload(const FakeEngine& engine) {
+    auto delegate = Delegate::load(engine);
+    ASSERT_TRUE(delegate.ok());
+    expect_adds(*delegate, 1);
+  }
+};
+
+TEST_F(RuntimeCaches, AreUsedAgainByTheNextLoadOfTheEngine) {
+  const long before = compilations();
+  for (int round = 0; round < 20; ++round) {
+    load_and_unload(add(1));
+    EXPECT_EQ(caches(), 1);
+  }
+  EXPECT_EQ(compilations() - before, 1);
+  load_and_unload(add(1, 0, 1));
+  EXPECT_EQ(caches(), 2) << "another GPU has its own";
+}
+
+TEST_F(RuntimeCaches, ServeOneEngineAtATime) {
+  LoadRequest request;
+  request.options = {option("use_shared_engines", false)};
+  load_and_unload(add(1));
+  auto first = Delegate::load(add(1), request);
+  auto second = Delegate::load(add(1), request);
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_EQ(caches(), 2);
+}
+
+TEST_F(RuntimeCaches, FillAFolderThatWasChosenLater) {
+  load_and_unload(add(1));
+  const fs::path other = kernel_folder() / "other";
+  auto setting = text_option("runtime_cache_folder", other.string());
+  ASSERT_EQ(executorch::runtime::set_option("TensorRTBackend", {&setting, 1}), Error::Ok);
+  load_and_unload(add(1));
+  EXPECT_FALSE(fs::is_empty(other));
+}
+
+TEST_F(RuntimeCaches, DoNotWaitInAnyNumber) {
+  for (size_t i = 0; i < RuntimeCachePool::kLimit + 10; ++i) {
+    auto delegate = Delegate::load(add(static_cast<double>(i)));
+    ASSERT_TRUE(delegate.ok());
+  }
+  EXPECT_EQ(caches(), static_cast<long>(RuntimeCachePool::kLimit));
 }
 
 }  // namespace

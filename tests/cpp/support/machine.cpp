@@ -1,6 +1,7 @@
 #include "tests/cpp/support/machine.h"
 
 #include "engine/kernel_cache.h"
+#include "engine/runtime_cache_pool.h"
 #include "tensorrt/library_search.h"
 
 namespace executorch::backends::tensorrt::testing {
@@ -21,6 +22,7 @@ std::string fake_library(const std::string& file) { return std::string(FAKES_LIB
 
 void FakeMachine::SetUp() {
   fake_cuda_reset();
+  RuntimeCachePool::clear();
   set_library_files(fake_library("libtensorrt_rtx.so.1") + ":" + fake_library("libnvinfer.so.11"));
   KernelCache::set_folder(kernels_.path());
   for (const char* name : kCounted) {
@@ -31,6 +33,7 @@ void FakeMachine::SetUp() {
 void FakeMachine::TearDown() {
   fake_cuda_fail(nullptr, 0, cudaSuccess);
   fake_cuda_set_devices(2);
+  RuntimeCachePool::clear();
   for (const auto& [name, before] : live_before_) {
     EXPECT_EQ(live(name), before) << name << ": something was not released";
   }
