@@ -155,7 +155,8 @@ def _to_executorch(lowered: Lowered, config: ExecutorchBackendConfig | None) -> 
     try:
         program = lowered.manager.to_executorch(config=safe)
     except RuntimeError as error:
-        raise ExportError(f"ExecuTorch could not finish the program: {error}.{_hint(str(error))}") from error
+        text = str(error).rstrip(".")
+        raise ExportError(f"ExecuTorch could not finish the program: {text}.{_hint(text)}") from error
     refuse_host_access(program, safe, methods)
     return program
 
