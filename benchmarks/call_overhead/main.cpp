@@ -160,9 +160,7 @@ class Program {
     require(options.set_option("use_cuda_graphs", graphs) == Error::Ok, "setting an option");
     executorch::runtime::LoadBackendOptionsMap by_backend;
     require(by_backend.set_options("TensorRTBackend", options.view()) == Error::Ok, "setting options");
-    const auto start = Clock::now();
     require(module_.load(by_backend) == Error::Ok && module_.load_method("forward") == Error::Ok, "loading");
-    load_milliseconds_ = microseconds_since(start) / 1000;
     auto meta = module_.method_meta("forward");
     require(meta.ok(), "reading the method");
     for (size_t i = 0; i < meta->num_inputs(); ++i) {
@@ -175,32 +173,12 @@ class Program {
   }
 
   void call() { require(module_.execute("forward", values_).ok(), "executing"); }
-  double load_milliseconds() const { return load_milliseconds_; }
 
  private:
   Module module_;
-  double load_milliseconds_ = 0;
   std::vector<TensorPtr> inputs_;
   std::vector<EValue> values_;
 };
-
-void set_cache_folder(const char* folder) {
-  executorch::runtime::BackendOptions<1> options;
-  require(options.set_option("runtime_cache_folder", folder) == Error::Ok, "setting an option");
-  require(executorch::runtime::set_option("TensorRTBackend", options.view()) == Error::Ok,
-          "setting an option");
-}
-
-/// Loading without kept kernels, with an empty folder, and with what that load kept there.
-void load_times(const char* path, std::map<std::string, double>& results) {
-  set_cache_folder("off");
-  results["load_ms.without_cache"] = Program(path, false).load_milliseconds();
-  char folder[] = "/tmp/call_overhead.XXXXXX";
-  require(mkdtemp(folder) != nullptr, "making a folder");
-  set_cache_folder(folder);
-  results["load_ms.cold"] = Program(path, false).load_milliseconds();
-  results["load_ms.warm"] = Program(path, false).load_milliseconds();
-}
 
 /// What the parts of a load take in TensorRT itself, with an empty cache and with the kernels that this
 /// filled it with.
@@ -283,7 +261,6 @@ int main(int argc, char** argv) {
   std::map<std::string, double> results;
   primitives(results);
   cache_steps(argv[2], results);
-  load_times(argv[1], results);
   BareEngine bare = BareEngine::load(argv[2]);
   Program plain(argv[1], false);
   Program replay(argv[1], true);
