@@ -15,94 +15,85 @@ from support.process import PACKAGE, command, run_code
 pytestmark = needs_fakes
 
 TESTS = Path(__file__).parents[2]
-SETUP = f"""
-import ctypes, json, os, pathlib, sys, tempfile, traceback
-folder = pathlib.Path(tempfile.mkdtemp())
-os.environ["TENSORRT_EXECUTORCH_CACHE"] = str(folder / "cache")
-sys.path.insert(0, {str(TESTS / "fakes")!r})
+# Exporting and loading are processes of their own, as on two machines: nothing is shared but the files.
+COMMON = f"""
+import ctypes, json, os, pathlib, sys, traceback
+os.environ["TENSORRT_EXECUTORCH_CACHE"] = "off"
 import torch
 import {PACKAGE} as package
-from executorch.runtime import Runtime
-from fake_engine import Tensor, engine_bytes, operation
 from torch.testing import assert_close as same
-from {PACKAGE}.export import _engine_builder, save
 from {PACKAGE}.inspect import inspect_program
 
 fakes = ctypes.CDLL({str(BUILD / "fakes" / "cuda" / "libfake_cudart.so")!r})
 fakes.fake_cuda_count.restype = ctypes.c_long
-
-def build_engine(module, inputs, outputs, options):
-    bindings = [*inputs, *outputs]
-    tensors = [Tensor(b.name, b in inputs, str(b.dtype).removeprefix("torch."), b.shape) for b in bindings]
-    return engine_bytes(tensors, [operation(outputs[0].name, "linear", [inputs[0].name], constant=1)]), 1
-
-_engine_builder.build_engine = build_engine
-
-class Plus(torch.nn.Module):
-    def forward(self, x):
-        return x + 1
-
-x = torch.rand(2, 3)
+x = torch.ones(2, 3)
 
 def compiled_by(action):
     before = fakes.fake_cuda_count(b"live.tensorrt_compilations")
     action()
     return fakes.fake_cuda_count(b"live.tensorrt_compilations") - before
-
-def run(path, method="forward"):
-    program = Runtime.get().load_program(path)
-    same(program.load_method(method).execute((x,))[0], x + 1)
-
-def saved(name, **options):
-    path = folder / name
-    package.set_option("runtime_cache_folder", "off")  # as on two machines: nothing is shared but the file
-    counts = compiled_by(lambda: save(Plus(), path, arg_inputs=(x,), **options))
-    return path, counts
 """
+EXPORT = f"""
+{COMMON}
+sys.path.insert(0, {str(TESTS / "fakes")!r})
+from fake_engine import Tensor, engine_bytes, operation
+from {PACKAGE}.export import _engine_builder, save
 
-CASES = {
-    "a_first_load_compiles_nothing": """
-        path, at_export = saved("with.pte", embed_runtime_cache=True)
-        assert at_export == 1
-        assert compiled_by(lambda: run(path)) == 0
-        plain, at_export = saved("without.pte")
-        assert at_export == 0
-        assert compiled_by(lambda: run(plain)) == 1
+def build_engine(module, inputs, outputs, options):
+    bindings = [*inputs, *outputs]
+    tensors = [Tensor(b.name, b in inputs, str(b.dtype).removeprefix("torch."), b.shape) for b in bindings]
+    # The model adds a number of its own, so that the engine of each file is another.
+    number = float(module(torch.zeros(2, 3))[0][0, 0])
+    return engine_bytes(tensors, [operation(outputs[0].name, "linear", [inputs[0].name], constant=number)]), 1
+
+_engine_builder.build_engine = build_engine
+
+class Plus(torch.nn.Module):
+    def __init__(self, number):
+        super().__init__()
+        self.number = number
+
+    def forward(self, x):
+        return x + self.number
+
+def saved(name, number, **options):
+    path = folder / f"{{name}}.pte"
+    options = {{"embed_runtime_cache": True, **options}}
+    return path, compiled_by(lambda: save(Plus(number), path, arg_inputs=(x,), **options))
+"""
+EXPORTS = {
+    "with_and_without": """
+        assert saved("with", 1)[1] == 1
+        assert saved("without", 2, embed_runtime_cache=False)[1] == 0
     """,
-    "the_file_says_what_it_carries": """
-        path, _ = saved("described.pte", embed_runtime_cache=True)
-        (kernels,) = inspect_program(path).methods[0].engines[0].kernels
+    "what_the_file_says": """
+        (kernels,) = inspect_program(folder / "with.pte").methods[0].engines[0].kernels
         assert (kernels.version, kernels.gpu, kernels.whole) == ("1.6.1.120", "Fake GPU 0", True), kernels
     """,
-    "damaged_kernels_are_compiled": """
-        path, _ = saved("damaged.pte", embed_runtime_cache=True)
+    "damaged": """
+        path, _ = saved("damaged", 3)
         data = path.read_bytes()
         assert data.count(b"for every shape") == 1
         path.write_bytes(data.replace(b"for every shape", b"for every shapE"))
-        assert compiled_by(lambda: run(path)) == 1
     """,
-    "kernels_of_another_gpu_are_left_alone": """
-        path, _ = saved("other.pte", embed_runtime_cache=True)
+    "for_another_gpu": """
+        path, _ = saved("other", 4)
         path.write_bytes(path.read_bytes().replace(b"/Fake GPU 0", b"/Fake GPU 7"))
-        assert compiled_by(lambda: run(path)) == 1
     """,
-    "the_second_gpu_compiles_for_itself": """
-        path, _ = saved("second.pte", embed_runtime_cache=True, device="cuda:1")
-        assert compiled_by(lambda: run(path)) == 0
+    "for_the_second_gpu": """
+        path, _ = saved("second", 5, device="cuda:1")
         assert inspect_program(path).methods[0].engines[0].kernels[0].gpu == "Fake GPU 1"
     """,
-    "two_methods_share_one_copy": """
+    "two_methods": """
         path = folder / "two.pte"
-        programs = {name: torch.export.export(Plus(), (x,)) for name in ("a", "b")}
+        programs = {name: torch.export.export(Plus(6), (x,)) for name in ("a", "b")}
         assert compiled_by(lambda: save(programs, path, embed_runtime_cache=True)) == 1
         assert path.read_bytes().count(b"TRTKC01") == 1
-        for method in programs:
-            assert compiled_by(lambda: run(path, method)) == 0
     """,
-    "a_failing_compilation_is_an_export_error": """
+    "a_failing_compilation": """
         fakes.fake_cuda_fail(b"tensorrt.create_context", 1, 999)
         try:
-            saved("failing.pte", embed_runtime_cache=True)
+            saved("failing", 7)
         except package.ExportError as error:
             assert "could not be compiled on this machine (ExecuTorch error 0x" in str(error), error
         else:
@@ -110,15 +101,40 @@ CASES = {
         assert not (folder / "failing.pte").exists()
     """,
 }
+LOAD = f"""
+{COMMON}
+from executorch.runtime import Runtime
+kept = []  # a method does not keep its program
+
+def run(name, number, method):
+    kept.append(Runtime.get().load_program(folder / f"{{name}}.pte"))
+    same(kept[-1].load_method(method).execute((x,))[0], x + number)
+
+def compiled(name, number, method="forward"):
+    return compiled_by(lambda: run(name, number, method))
+"""
+LOADS = {
+    "with_its_kernels": "assert compiled('with', 1) == 0",
+    "without": "assert compiled('without', 2) == 1",
+    "damaged": "assert compiled('damaged', 3) == 1",
+    "for_another_gpu": "assert compiled('other', 4) == 1",
+    "for_the_second_gpu": "assert compiled('second', 5) == 0",
+    "two_methods": "assert compiled('two', 6, 'a') == compiled('two', 6, 'b') == 0",
+}
 
 
 @pytest.fixture(scope="module")
-def outcomes() -> dict[str, str]:
-    """What became of each case: an empty text, or the traceback."""
-    return outcomes_of(CASES, SETUP)
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What became of each export and each load: an empty text, or the traceback."""
+    folder = f"folder = pathlib.Path({str(tmp_path_factory.mktemp('files'))!r})\n"
+    exports = outcomes_of(EXPORTS, EXPORT + folder)
+    loads = outcomes_of(LOADS, LOAD + folder)
+    return {f"export {name}": text for name, text in exports.items()} | {
+        f"load {name}": text for name, text in loads.items()
+    }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [*(f"export {name}" for name in EXPORTS), *(f"load {name}" for name in LOADS)])
 def test_embeds(outcomes: dict[str, str], case: str) -> None:
     assert not outcomes[case], outcomes[case]
 
