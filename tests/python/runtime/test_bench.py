@@ -213,13 +213,6 @@ def measure(*arguments: str | Path, env: dict[str, str] | None = None) -> Result
     return on_fakes(command, "bench", *arguments, env={"TENSORRT_EXECUTORCH_CACHE": "off", **(env or {})})
 
 
-def document(*arguments: str | Path, env: dict[str, str] | None = None) -> dict[str, Any]:
-    result = measure(*arguments, "--json", "-", env=env)
-    assert result.code == 0, result.err
-    parsed: dict[str, Any] = result.json
-    return parsed
-
-
 def refused(result: Result) -> str:
     """Return the sentence of a command that ended with an error and showed no traceback."""
     assert result.code == 1, (result.out, result.err)
@@ -261,9 +254,44 @@ KEYS = {
 }  # fmt: skip
 
 
+ONCE = ("--calls", "1", "--warm-up", "0", "--no-bare")
+# In this order in one process, because importing torch and ExecuTorch takes seconds: options of the process stay set.
+RUNS: dict[str, tuple[str, ...]] = {
+    "plain": ("host_only.pte", "--calls", "5", "--warm-up", "0"),
+    "cold": ("chain.pte", *ONCE),
+    "warm": ("chain.pte", *ONCE),
+    "carried": ("with_kernels.pte", *ONCE),
+    "second_gpu": ("second_gpu.pte", "--calls", "3"),
+    "dynamic": ("dynamic.pte", "--calls", "3"),
+    "double": ("two_methods.pte", "--calls", "3", "--method", "double"),
+    "vetoed": ("host_only.pte", "--calls", "5", "--warm-up", "0", "--no-cuda-graphs"),
+    "graphs": ("chain.pte", "--calls", "40", "--warm-up", "3", "--cuda-graphs"),
+    "scratch": ("chain.pte", "--calls", "3", "--shared-scratch"),
+}
+
+
+@pytest.fixture(scope="module")
+def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What each of RUNS wrote."""
+    folder = tmp_path_factory.mktemp("documents")
+    commands = [
+        ["bench", str(PROGRAMS / program), *options, "--json", str(folder / name)]
+        for name, (program, *options) in RUNS.items()
+    ]
+    code = f"""
+        from torch_tensorrt_executorch_runtime.cli import app
+
+        for arguments in {commands!r}:
+            app(arguments, standalone_mode=False)
+    """
+    result = on_fakes(run_code, code, env={"TENSORRT_EXECUTORCH_CACHE": str(tmp_path_factory.mktemp("cache"))})
+    assert result.code == 0, result.err
+    return {name: json.loads((folder / name).read_text()) for name in RUNS}
+
+
 @needs_fakes
-def test_the_document_is_consistent() -> None:
-    result = document(PROGRAMS / "chain.pte", "--calls", "40", "--warm-up", "3", "--cuda-graphs")
+def test_the_document_is_consistent(documents: dict[str, Any]) -> None:
+    result = documents["graphs"]
     assert set(result) == KEYS
     assert set(result["latency_us"]) == set(result["calls_per_second"]) == {"delegate", "bare_enqueue", "bare_graph"}
     for latency in result["latency_us"].values():
@@ -292,54 +320,52 @@ def test_the_document_is_consistent() -> None:
 
 
 @needs_fakes
-def test_calls_are_plain_and_compared_with_plain_ones_unless_graphs_are_asked_for() -> None:
-    for options in ([], ["--no-cuda-graphs"]):
-        result = document(PROGRAMS / "host_only.pte", "--calls", "5", "--warm-up", "0", *options)
+def test_calls_are_plain_and_compared_with_plain_ones_unless_graphs_are_asked_for(documents: dict[str, Any]) -> None:
+    for name in ("plain", "vetoed"):
+        result = documents[name]
         (engine,) = result["engines"]
         assert engine["plain_calls"] == engine["calls"] == result["method_calls"]
         assert engine["host_waits"] == engine["calls"], "each call waits for its results in host memory"
         assert result["ratio"]["compared_with"] == "bare_enqueue"
-    assert result["options"]["use_cuda_graphs"] is False
+    assert documents["plain"]["options"]["use_cuda_graphs"] is None
+    assert documents["vetoed"]["options"]["use_cuda_graphs"] is False
 
 
 @needs_fakes
-def test_engines_may_take_turns_in_shared_scratch() -> None:
-    result = document(PROGRAMS / "chain.pte", "--calls", "3", "--shared-scratch")
+def test_engines_may_take_turns_in_shared_scratch(documents: dict[str, Any]) -> None:
+    result = documents["scratch"]
     assert result["memory_bytes"]["scratch"] == 0
     assert result["memory_bytes"]["shared_scratch"] > 0
     assert result["options"]["use_shared_activation_scratch"] is True
 
 
 @needs_fakes
-def test_an_engine_of_another_gpu_is_measured_there() -> None:
-    result = document(PROGRAMS / "second_gpu.pte", "--calls", "3")
+def test_an_engine_of_another_gpu_is_measured_there(documents: dict[str, Any]) -> None:
+    result = documents["second_gpu"]
     assert [gpu["index"] for gpu in result["gpus"]] == [1]
     assert result["ratio"]["like_with_like"] > 0
 
 
 @needs_fakes
-def test_dynamic_sizes_and_other_methods_are_measured() -> None:
-    assert document(PROGRAMS / "dynamic.pte", "--calls", "3")["ratio"]["bare_enqueue"] > 0
-    result = document(PROGRAMS / "two_methods.pte", "--method", "double", "--calls", "3")
-    assert result["method"] == "double"
-    assert len(result["engines"]) == 1
+def test_dynamic_sizes_and_other_methods_are_measured(documents: dict[str, Any]) -> None:
+    assert documents["dynamic"]["ratio"]["bare_enqueue"] > 0
+    assert documents["double"]["method"] == "double"
+    assert len(documents["double"]["engines"]) == 1
 
 
 @needs_fakes
-def test_kernels_are_compiled_first_and_found_then(tmp_path: Path) -> None:
-    arguments = (PROGRAMS / "chain.pte", "--calls", "1", "--warm-up", "0", "--no-bare")
-    env = {"TENSORRT_EXECUTORCH_CACHE": str(tmp_path)}
-    first, second = (document(*arguments, env=env)["load"] for _ in range(2))
-    assert first["kernels"] == "compiled"
-    assert second["kernels"] == "found in the cache"
-    assert first["load_us"] > 0 and first["first_call_us"] > 0
-    assert document(*arguments)["load"]["kernels"] == "neither found nor kept"
+def test_kernels_are_compiled_first_and_found_then(documents: dict[str, Any]) -> None:
+    load = documents["cold"]["load"]
+    assert load["kernels"] == "compiled"
+    assert load["load_us"] > 0 and load["first_call_us"] > 0
+    assert documents["warm"]["load"]["kernels"] == "found in the cache"
+    assert documents["carried"]["load"]["kernels"] == "found in the program"
 
 
 @needs_fakes
-def test_kernels_that_the_program_carries_are_found_there() -> None:
-    result = document(PROGRAMS / "with_kernels.pte", "--calls", "1", "--warm-up", "0", "--no-bare")
-    assert result["load"]["kernels"] == "found in the program"
+def test_without_bare_engines_there_is_nothing_to_compare_with(documents: dict[str, Any]) -> None:
+    assert set(documents["cold"]["latency_us"]) == {"delegate"}
+    assert documents["cold"]["ratio"] is None
 
 
 def test_kernels_of_several_engines_may_have_several_origins(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -357,19 +383,10 @@ def test_kernels_of_several_engines_may_have_several_origins(monkeypatch: pytest
 
 
 @needs_fakes
-def test_without_bare_engines_there_is_nothing_to_compare_with() -> None:
-    result = document(PROGRAMS / "add_one.pte", "--calls", "3", "--no-bare")
-    assert set(result["latency_us"]) == {"delegate"}
-    assert result["ratio"] is None
-
-
-@needs_fakes
-def test_a_method_without_engines_is_measured_alone(more_programs: Path, tmp_path: Path) -> None:
-    path = tmp_path / "out.json"
-    shown = measure(more_programs / "no_engine.pte", "--calls", "3", "--json", path)
+def test_a_method_without_engines_is_measured_alone_and_printed_as_json(more_programs: Path) -> None:
+    shown = measure(more_programs / "no_engine.pte", "--calls", "3", "--json", "-")
     assert shown.code == 0, shown.err
-    assert "method forward, 0 engines" in shown.out
-    result = json.loads(path.read_text())
+    result = shown.json
     assert set(result["latency_us"]) == {"delegate"}
     assert result["engines"] == [] and result["gpus"] == []
     assert result["load"]["kernels"] is None
@@ -388,7 +405,8 @@ def test_people_see_a_table_and_get_the_files(tmp_path: Path) -> None:
     assert result.code == 0, result.err
     for text in (
         "add_one.pte: ", "method forward, 1 engine of ", "GPU 0: Fake GPU 0, compute capability 9.0",
-        "TensorRT-RTX 1.6.1.120", "loaded in ", "µs per call and wait", "delegate, called from Python",
+        "TensorRT-RTX 1.6.1.120", "loaded in ",
+        " ms (kernels: neither found nor kept), first call ", "µs per call and wait", "delegate, called from Python",
         "bare engines, enqueued", "bare engines, CUDA graphs", "calls per second, back to back",
         " times the p50 of bare engines, CUDA graphs, ", "staged in", "GPU memory of the program: weights 64 B",
         "planned by ExecuTorch on cuda:0", "note: The delegate's calls hold ",
@@ -415,12 +433,10 @@ def test_a_program_on_the_gpu_needs_a_torch_that_sees_it(more_programs: Path) ->
 
 
 @needs_fakes
-def test_a_machine_without_a_gpu_is_refused_as_run_refuses_it() -> None:
-    env = {"FAKE_CUDA_DEVICES": "0"}
-    sentence = refused(measure(PROGRAMS / "add_one.pte", env=env))
+def test_a_machine_without_a_gpu_is_refused() -> None:
+    sentence = refused(measure(PROGRAMS / "add_one.pte", env={"FAKE_CUDA_DEVICES": "0"}))
     assert "add_one.pte cannot be loaded" in sentence
     assert "The log above has the cause; `trt-executorch check " in sentence
-    assert sentence == refused(on_fakes(command, "run", PROGRAMS / "add_one.pte", env=env))
 
 
 @needs_fakes
