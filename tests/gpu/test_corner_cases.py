@@ -33,10 +33,23 @@ def test_every_call_gives_what_eager_gives(name: str, tmp_path: Path) -> None:
             expected = pytree.tree_leaves(eager(*(x.clone() for x in inputs)))
         actual = loaded.execute(list(inputs))
         assert len(actual) == len(expected)
-        for got, want in zip(actual, expected, strict=True):
-            assert (got.dtype, got.shape) == (want.dtype, want.shape)
-            tolerance = TOLERANCE.get(want.dtype, 0)
-            torch.testing.assert_close(got, want, rtol=tolerance, atol=tolerance)
+        # All of them, so that one run tells every operator that is wrong.
+        wrong = [
+            f"output {index}: {difference}"
+            for index, pair in enumerate(zip(actual, expected, strict=True))
+            if (difference := _difference(*pair))
+        ]
+        assert not wrong, "\n".join(wrong)
+
+
+def _difference(got: torch.Tensor, want: torch.Tensor) -> str:
+    """Say how two results differ; nothing when they do not."""
+    tolerance = TOLERANCE.get(want.dtype, 0)
+    try:
+        torch.testing.assert_close(got, want, rtol=tolerance, atol=tolerance)
+    except AssertionError as error:
+        return f"{error}\n{got.flatten()[:9]} is not {want.flatten()[:9]}"
+    return ""
 
 
 def test_a_module_on_the_gpu_is_exported_like_one_on_the_cpu(tmp_path: Path) -> None:

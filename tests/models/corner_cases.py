@@ -104,6 +104,7 @@ _INTEGER_OPERATORS: dict[str, Callable[[Tensor], Any]] = {
         for name in ["abs", "sign", "square", "relu", "floor", "ceil", "round", "trunc", "sum"]
     },
     **{name: getattr(torch, name) for name in ["isnan", "isinf", "logical_not", "tril"]},
+    "cube": lambda x: x**3,
     "clamp": lambda x: x.clamp(-5, 7),
     "sum_of_a_row": lambda x: x.sum(1),
     "sort": lambda x: torch.sort(x, 1),

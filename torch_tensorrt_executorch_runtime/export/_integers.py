@@ -55,6 +55,8 @@ def rounds_integers(node: torch.fx.Node) -> bool:
         return True
     if packet == "aten.arange" and any(map(_is_long, node.args)):
         return True
+    if packet == "aten.pow" and not node.meta["val"].is_floating_point():
+        return not _is_small_power(node)
     data = node.all_input_nodes[0].meta.get("val") if node.all_input_nodes else None
     return isinstance(data, torch.Tensor) and packet in _INEXACT.get(data.dtype, ())
 
@@ -67,6 +69,7 @@ def keep_integers_exact(module: torch.fx.GraphModule) -> None:
     * A fraction beside integers is cut to an integer (``x < 0.5`` to ``x < 0``), so they become float32, as in PyTorch.
     * Sums of int32 and bool are taken in 32 bits, so they become int64 first, as in PyTorch.
     * Rounding an integer is left out; it would be done in float32, or refused by TensorRT.
+    * Small powers become products, which wrap around as in PyTorch; TensorRT's own power ends at the largest integer.
     """
     for node in list(module.graph.nodes):
         if node.op == "call_function" and isinstance(node.meta.get("val"), torch.Tensor):
@@ -80,6 +83,8 @@ def _keep_node_exact(node: torch.fx.Node) -> None:
             _replace(node, _arithmetic_select(node.graph, *node.args))
         elif node.target in _ROUNDING and not node.meta["val"].is_floating_point():
             _replace(node, node.all_input_nodes[0])
+        elif _is_small_power(node) and not node.meta["val"].is_floating_point():
+            _replace(node, _product(node.graph, node.args[0], node.args[1]))
         elif node.target in _SUMS and node.meta["val"].dtype == torch.int64:
             _cast_inputs(node, torch.int64)
         elif _is_pointwise(node) and _has_fraction_beside_integers(node):
@@ -119,6 +124,17 @@ def _arithmetic_select(graph: torch.fx.Graph, condition: Any, first: Any, second
     difference = _call(graph, _aten.sub.Tensor, first, second)
     product = _call(graph, _aten.mul.Tensor, chosen, difference)
     return _call(graph, _aten.add.Tensor, second, product)
+
+
+def _is_small_power(node: torch.fx.Node) -> bool:
+    return node.target is _aten.pow.Tensor_Scalar and node.args[1] in (1, 2, 3, 4)
+
+
+def _product(graph: torch.fx.Graph, base: Any, times: Any) -> Any:
+    result = base
+    for _ in range(int(times) - 1):
+        result = _call(graph, _aten.mul.Tensor, result, base)
+    return result
 
 
 def _call(graph: torch.fx.Graph, target: Any, *arguments: Any, **keywords: Any) -> torch.fx.Node:

@@ -52,6 +52,31 @@ def test_integers_stay_exact_in_one_engine(name, converted):
             assert "FLOAT" not in types, node.format_node()
 
 
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_small_powers_become_products(dtype, converted):
+    module = One(lambda x: (x**2, x.square(), x**3, x**4, x**1))
+    x = torch.tensor([3, -(2**20), 2**30 + 1]).to(dtype)
+
+    result = lower_model(module, x)
+
+    assert result.outside == {}
+    assert {getattr(node.target, "_opname", "") for node, *_ in converted} & {"pow", "square"} == set()
+    check_against_eager(result, module, x)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: x**5, lambda x: torch.pow(x, x), lambda x: torch.pow(2, x)],
+    ids=["fifth", "tensor", "of_two"],
+)
+def test_other_powers_of_integers_stay_outside(function):
+    x = torch.tensor([1, 2, 3])
+
+    result = lower_model(One(lambda x: function(x) + 1), x)
+
+    assert "aten.pow" in " ".join(result.outside)
+
+
 def test_a_range_beyond_32_bits_stays_outside():
     module = One(lambda x: torch.arange(2**35, 2**35 + 3) + x)
     x = torch.tensor([1, 2, 3])
