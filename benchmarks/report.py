@@ -112,6 +112,7 @@ def main() -> None:
     """Read the result file and write the report."""
     source, target = Path(sys.argv[1]), Path(sys.argv[2])
     document = json.loads(source.read_text())
+    target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(report(document, target.parent, target.stem))
     print(f"{target} was written.")
 

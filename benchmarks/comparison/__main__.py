@@ -33,6 +33,9 @@ RIVALS = {
     "onnxruntime": ("onnxruntime", "onnxruntime_graphs"),
     "torch_compile": ("torch_compile",),
 }
+# Who is compared with what: ONNX Runtime leaves its results in the buffers that were bound, as the delegate does before
+# ExecuTorch's Python clones them; the others give results of their own.
+OURS = {"torch_tensorrt": "ours", "onnxruntime": "ours_outputs_not_cloned", "torch_compile": "ours"}
 LIMITS = {
     "torch_tensorrt_vs_ours.resnet18": 2.0,
     "torch_tensorrt_vs_ours.encoder": 2.0,
@@ -152,9 +155,9 @@ def compare(name: str, programs: Path, others: Callable[[], list[Contender]], re
     recorder.note("times_ours", **{f"{name}.{key}": value / medians["ours"] for key, value in medians.items()})
     for rival, ways in RIVALS.items():
         fastest = min((medians[way] for way in ways if way in medians), default=None)
-        limit = LIMITS.get(f"{rival}_vs_ours.{name}")
-        if fastest is not None and limit is not None:
-            recorder.at_least(f"{rival}_vs_ours.{name}", fastest / medians["ours"], limit=limit, unit="times our time")
+        limit, ours = LIMITS.get(f"{rival}_vs_ours.{name}"), medians.get(OURS[rival])
+        if fastest is not None and limit is not None and ours is not None:
+            recorder.at_least(f"{rival}_vs_ours.{name}", fastest / ours, limit=limit, unit=f"times {OURS[rival]}")
 
 
 def comparisons(programs: Path, recorder: Recorder, log: TextIO, until: float) -> None:
