@@ -109,6 +109,7 @@ def _layouts() -> dict[str, torch.Tensor]:
         "channels_last": image.to(memory_format=torch.channels_last),
         "channels_last_3d": volume.to(memory_format=torch.channels_last_3d),
         "transposed": torch.zeros(5, 4).t(),
+        "one_channel": torch.zeros(2, 1, 4, 5),
     }
 
 

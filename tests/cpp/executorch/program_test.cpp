@@ -9,6 +9,7 @@
 #include <numeric>
 #include <thread>
 
+#include "executorch/backends/tensorrt/checked_module.h"
 #include "executorch/c_api.h"
 #include "tests/cpp/support/captured_log.h"
 #include "tests/cpp/support/machine.h"
@@ -38,6 +39,50 @@ TensorPtr counting(std::vector<SizesType> sizes) {
   std::vector<float> values(count);
   std::iota(values.begin(), values.end(), 1.f);
   return make_tensor_ptr(std::move(sizes), std::move(values));
+}
+
+/// A tensor on `values` in a given order of the dimensions.
+TensorPtr ordered(std::vector<SizesType> sizes, std::vector<executorch::aten::DimOrderType> order,
+                  std::vector<float>& values) {
+  return executorch::extension::make_tensor_ptr(std::move(sizes), values.data(), std::move(order), {});
+}
+
+class Layouts : public FakeMachine {};
+
+// What the programs compute depends on where an element stands: see tests/fakes/make_programs.py.
+TEST_F(Layouts, ACheckedModuleRefusesAnotherDimOrderThanTheProgramsAndTakesTheRightOne) {
+  const std::vector<executorch::aten::DimOrderType> plain{0, 1, 2, 3};
+  const std::vector<executorch::aten::DimOrderType> channels_last{0, 2, 3, 1};
+  for (const auto& [name, right, wrong] : {std::tuple("layout_plain", plain, channels_last),
+                                           std::tuple("layout_channels_last", channels_last, plain)}) {
+    CheckedModule module(program(name));
+    const auto meta = module.method_meta("forward");
+    ASSERT_TRUE(meta.ok());
+    const auto info = meta->input_tensor_meta(0);
+    std::vector<SizesType> sizes(info->sizes().begin(), info->sizes().end());
+    std::vector<float> values(info->nbytes() / sizeof(float), 1.f);
+    const CapturedLog log;
+    EXPECT_EQ(module.forward(ordered(sizes, wrong, values)).error(), Error::InvalidArgument) << name;
+    EXPECT_TRUE(log.contains("Input 0 of method \"forward\" has dim order (0, ")) << log.text();
+    EXPECT_TRUE(log.contains("Lay the tensor out in that order")) << log.text();
+    EXPECT_TRUE(module.forward(ordered(sizes, right, values)).ok()) << name;
+  }
+}
+
+// No element lies elsewhere for it.
+TEST_F(Layouts, ADimensionOfOneElementMayStandAnywhere) {
+  CheckedModule module(program("layout_one_channel"));
+  std::vector<float> values(2 * 4 * 5, 1.f);
+  EXPECT_TRUE(module.forward(ordered({2, 1, 4, 5}, {0, 2, 3, 1}, values)).ok());
+  EXPECT_EQ(module.forward(ordered({2, 1, 4, 5}, {0, 1, 3, 2}, values)).error(), Error::InvalidArgument);
+}
+
+TEST_F(Layouts, ACheckedModuleLeavesOtherMistakesToExecuTorch) {
+  CheckedModule module(program("add_one"));
+  const TensorPtr x = counting({2, 3});
+  EXPECT_TRUE(module.forward(x).ok());
+  EXPECT_FALSE(module.forward(counting({2, 3, 1})).ok());
+  EXPECT_FALSE(module.execute("missing", {EValue(*x)}).ok());
 }
 
 class Programs : public FakeMachine {
