@@ -118,7 +118,12 @@ Result<LoadedEngine::Owner> LoadedEngine::load(Bytes bytes, const LoadOptions& o
   ET_CHECK_OK_OR_RETURN_ERROR(shared.error());
   auto bindings = (*shared)->resolve(blob->metadata, label);
   ET_CHECK_OK_OR_RETURN_ERROR(bindings.error());
+  // A load that is checked counts for the next check once it is registered, so loads under a budget take
+  // turns.
+  static std::mutex budget_mutex;
+  std::unique_lock<std::mutex> budgeted;
   if (options.device_memory_budget.has_value()) {
+    budgeted = std::unique_lock<std::mutex>(budget_mutex);
     const MemoryUse more = memory_of_load(**shared, shared->use_count() > 1, device, options);
     ET_CHECK_OK_OR_RETURN_ERROR(check_memory_budget(*options.device_memory_budget, device, more, label));
   }

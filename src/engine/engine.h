@@ -129,13 +129,14 @@ class LoadedEngine {
 
   // One call, in this order (execution.cpp).
   Error assign(Span<Tensor* const> tensors);
-  Error start_after_last_call(const CallStream& stream);
-  Error queue(const CallStream& stream);
-  Error bind_input(Port& port, StreamView stream);
-  Error stage_input(Port& port, StreamView stream);
+  Error bind();
+  Error bind_input(Port& port);
   Error find_output_shapes();
   Result<std::vector<abi::Dims>> infer_output_shapes();
   Error bind_output(Port& port);
+  Error start_after_last_call(const CallStream& stream);
+  Error queue(const CallStream& stream);
+  Error stage_input(Port& port, StreamView stream);
   Error launch(const CallStream& stream);
   static bool needs_delivery(const Port& port);
   Error queue_delivery(Port& port, StreamView stream);

@@ -28,6 +28,7 @@ Error LoadedEngine::run(Span<Tensor* const> tensors, StreamView stream, Completi
   const DeviceScope scope(device_);
   ET_CHECK_OK_OR_RETURN_ERROR(scope.error());
   ET_CHECK_OK_OR_RETURN_ERROR(assign(tensors));
+  ET_CHECK_OK_OR_RETURN_ERROR(bind());
   auto call = look_at(stream);
   ET_CHECK_OK_OR_RETURN_ERROR(call.error());
   ET_CHECK_OK_OR_RETURN_ERROR(start_after_last_call(*call));
@@ -78,13 +79,21 @@ Error LoadedEngine::start_after_last_call(const CallStream& stream) {
   return stream.is_capturing ? wait_for_last_call() : event_.make_wait(stream.view);
 }
 
-Error LoadedEngine::queue(const CallStream& stream) {
+// Everything that can be refused is refused here, before anything is queued.
+Error LoadedEngine::bind() {
   for (Port& input : inputs_) {
-    ET_CHECK_OK_OR_RETURN_ERROR(bind_input(input, stream.view));
+    ET_CHECK_OK_OR_RETURN_ERROR(bind_input(input));
   }
   ET_CHECK_OK_OR_RETURN_ERROR(find_output_shapes());
   for (Port& output : outputs_) {
     ET_CHECK_OK_OR_RETURN_ERROR(bind_output(output));
+  }
+  return Error::Ok;
+}
+
+Error LoadedEngine::queue(const CallStream& stream) {
+  for (Port& input : inputs_) {
+    ET_CHECK_OK_OR_RETURN_ERROR(stage_input(input, stream.view));
   }
   ET_CHECK_OK_OR_RETURN_ERROR(launch(stream));
   for (Port& output : outputs_) {
@@ -93,7 +102,7 @@ Error LoadedEngine::queue(const CallStream& stream) {
   return Error::Ok;
 }
 
-Error LoadedEngine::bind_input(Port& port, StreamView stream) {
+Error LoadedEngine::bind_input(Port& port) {
   ET_CHECK_OK_OR_RETURN_ERROR(check_input(port.binding, *port.tensor, label_));
   port.shape = shape_of(*port.tensor);
   if (port.tensor->numel() == 0) {
@@ -114,19 +123,22 @@ Error LoadedEngine::bind_input(Port& port, StreamView stream) {
                  static_cast<size_t>(kAddressAlignment));
     return Error::InvalidArgument;
   }
-  return stage_input(port, stream);
+  ET_CHECK_OK_OR_RETURN_ERROR(reserve_staging(port));
+  port.address = port.device_staging.data();
+  return Error::Ok;
 }
 
 Error LoadedEngine::stage_input(Port& port, StreamView stream) {
-  ET_CHECK_OK_OR_RETURN_ERROR(reserve_staging(port));
+  if (port.tensor->numel() == 0 || port.access == Access::kInPlace) {
+    return Error::Ok;
+  }
   const size_t size_bytes = port.tensor->nbytes();
   const void* source = port.tensor->const_data_ptr();
   if (port.access == Access::kPageable) {
     std::memcpy(port.pinned_staging.data(), source, size_bytes);
     source = port.pinned_staging.data();
   }
-  ET_CHECK_OK_OR_RETURN_ERROR(copy_async(port.device_staging.data(), source, size_bytes, stream));
-  port.address = port.device_staging.data();
+  ET_CHECK_OK_OR_RETURN_ERROR(copy_async(port.address, source, size_bytes, stream));
   stats_.staged_inputs.add(1);
   stats_.copied_bytes.add(size_bytes);
   return Error::Ok;

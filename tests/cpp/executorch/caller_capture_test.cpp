@@ -66,6 +66,24 @@ TEST_F(CallerCapture, RunsWithTheCallersGraph) {
   cudaGraphExecDestroy(graph);
 }
 
+// What is refused is refused before anything is queued, so the caller may go on capturing.
+TEST_F(CallerCapture, SurvivesACallThatIsRefused) {
+  auto delegate = Delegate::load(add_one());
+  ASSERT_TRUE(delegate.ok());
+  TestTensor<int64_t> wrong_type({2}, {1, 2});
+  TestTensor<float> wrong_shape({3}, {1, 2, 3});
+  const long waits = fake_cuda_count("host_waits");
+  cudaGraph_t graph = nullptr;
+  cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal);
+  EXPECT_EQ(delegate->run({wrong_type, out_.get()}), Error::InvalidArgument);
+  EXPECT_EQ(delegate->run({wrong_shape, out_.get()}), Error::InvalidArgument);
+  EXPECT_EQ(delegate->run({in_.get(), wrong_type}), Error::InvalidArgument);
+  EXPECT_EQ(run(*delegate), Error::Ok);
+  EXPECT_EQ(cudaStreamEndCapture(stream_, &graph), cudaSuccess);
+  EXPECT_EQ(fake_cuda_count("host_waits"), waits);
+  cudaGraphDestroy(graph);
+}
+
 TEST_F(CallerCapture, LeavesTheDelegateUsableOnOtherStreams) {
   auto delegate = Delegate::load(add_one());
   ASSERT_TRUE(delegate.ok());

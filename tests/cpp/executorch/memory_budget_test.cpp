@@ -4,7 +4,10 @@
 
 #include <executorch/runtime/backend/interface.h>
 
+#include <algorithm>
 #include <optional>
+#include <thread>
+#include <vector>
 
 #include "engine/memory_budget.h"
 #include "tests/cpp/support/captured_log.h"
@@ -85,6 +88,27 @@ TEST_F(MemoryBudget, MustBeANumberOfBytes) {
     EXPECT_EQ(set_budget(wrong), Error::InvalidArgument);
   }
   EXPECT_TRUE(log.contains("device_memory_budget must be a number of bytes")) << log.text();
+}
+
+TEST_F(MemoryBudget, IsKeptByLoadsOnManyThreads) {
+  ASSERT_EQ(set_budget(text_option("device_memory_budget", "10500000")), Error::Ok);
+  for (int round = 0; round < 20; ++round) {
+    std::vector<std::optional<Delegate>> loaded(4);
+    std::vector<std::thread> threads;
+    for (size_t t = 0; t < loaded.size(); ++t) {
+      threads.emplace_back([&loaded, t] {
+        auto delegate = Delegate::load(engine_of(static_cast<double>(t)));
+        if (delegate.ok()) {
+          loaded[t].emplace(std::move(*delegate));
+        }
+      });
+    }
+    for (std::thread& thread : threads) {
+      thread.join();
+    }
+    EXPECT_EQ(std::count_if(loaded.begin(), loaded.end(), [](const auto& one) { return one.has_value(); }),
+              2);
+  }
 }
 
 }  // namespace
