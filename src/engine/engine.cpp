@@ -93,6 +93,9 @@ void LoadedEngine::Destroy::operator()(LoadedEngine* engine) const noexcept {
     const std::lock_guard<std::mutex> lock(registry.mutex);
     registry.engines.remove(engine);
   }
+  {
+    const std::lock_guard<std::mutex> call(engine->mutex_);  // one that another thread has not ended
+  }
   const DeviceScope scope(engine->device_);
   static_cast<void>(engine->wait_for_last_call());
   delete engine;

@@ -37,12 +37,12 @@ enum class Completion {
 
 /// One engine of a program, loaded and ready to run.
 ///
-/// Threads: `run` locks the whole call, so calls from several threads are served one after the other; a load
-/// or a destruction on another thread needs no care as long as no call is in progress on this object. The
-/// engine's device is made current inside and the caller's is restored.
+/// Threads: `run` locks the whole call, so calls from several threads are served one after the other. A load on
+/// another thread needs no care; a destruction waits for the call that is in progress, and no other may begin
+/// then. The engine's device is made current inside and the caller's is restored.
 class LoadedEngine {
  public:
-  /// Destroys an engine with its device current, after waiting for work that is still queued.
+  /// Destroys an engine with its device current, after waiting for a call in progress and for queued work.
   struct Destroy {
     void operator()(LoadedEngine* engine) const noexcept;
   };

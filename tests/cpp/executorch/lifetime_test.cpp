@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <future>
 #include <memory>
 #include <random>
 #include <thread>
 
+#include "executorch/c_api.h"
 #include "tests/cpp/support/captured_log.h"
 #include "tests/cpp/support/delegate.h"
 #include "tests/cpp/support/machine.h"
@@ -123,6 +126,49 @@ TEST_F(Lifetime, ThreadsOfLoadRunAndDestroyMayDiffer) {
   }).join();
   std::thread([&] { expect_adds(*delegate, 2); }).join();
   std::thread([&] { delegate.reset(); }).join();
+}
+
+/// Keeps what is queued behind it on a stream waiting until it is opened.
+class Gate {
+ public:
+  explicit Gate(cudaStream_t stream) {
+    const auto wait = [](void* gate) {
+      auto& self = *static_cast<Gate*>(gate);
+      self.reached_.set_value();
+      self.opened_.get_future().wait();
+    };
+    cudaLaunchHostFunc(stream, wait, this);
+  }
+  void wait_until_reached() { reached_.get_future().wait(); }
+  void open() { opened_.set_value(); }
+
+ private:
+  std::promise<void> reached_;
+  std::promise<void> opened_;
+};
+
+// A lock that lay in what is destroyed would be gone under the call.
+TEST_F(Lifetime, ADestructionWaitsForTheCallInProgress) {
+  auto loaded = Delegate::load(add(2));
+  ASSERT_TRUE(loaded.ok());
+  auto delegate = std::make_unique<Delegate>(std::move(*loaded));
+  cudaStream_t stream = nullptr;
+  cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+  Gate gate(stream);
+  std::thread running([&] {
+    tensorrt_executorch_set_caller_stream(stream);
+    expect_adds(*delegate, 2);
+    tensorrt_executorch_clear_caller_stream();
+  });
+  gate.wait_until_reached();
+  const long calls = fake_cuda_count("calls");
+  std::thread destroying([&] { backend()->destroy(delegate->release()); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(fake_cuda_count("calls"), calls) << "something is released under the running call";
+  gate.open();
+  running.join();
+  destroying.join();
+  cudaStreamDestroy(stream);
 }
 
 class Devices : public FakeMachine {};

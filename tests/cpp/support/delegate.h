@@ -38,6 +38,9 @@ class Delegate {
   Delegate(Delegate&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
   Delegate& operator=(Delegate&&) = delete;
 
+  /// Gives up the handle; the caller destroys it.
+  executorch::runtime::DelegateHandle* release() { return std::exchange(handle_, nullptr); }
+
   executorch::runtime::Error run(const std::vector<Tensor*>& tensors);
   /// Runs with any values as arguments.
   executorch::runtime::Error run_values(std::vector<executorch::runtime::EValue>& values);
