@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.export import ExportedProgram
 
 from torch_tensorrt_executorch_runtime._blob import (
@@ -77,6 +78,7 @@ def partition_module(program: ExportedProgram, options: BuildOptions) -> tuple[t
     _rename_inputs(module)
     keep_integers_exact(module)
     inputs = engine_inputs(_placeholders(module), program_ranges(program))
+    _forget_sizes_in_the_making(module)
     module = importlib.import_module("torch_tensorrt.dynamo.lowering").post_lowering(module, settings)
     for node in list(module.graph.nodes):
         if node.op == "get_attr" and not node.users:
@@ -102,6 +104,19 @@ def target_platform() -> str:
 
 def _placeholders(module: torch.fx.GraphModule) -> list[torch.fx.Node]:
     return [node for node in module.graph.nodes if node.op == "placeholder"]
+
+
+def _forget_sizes_in_the_making(module: torch.fx.GraphModule) -> None:
+    """Drop the sizes that PyTorch expects in the next result that it looks at.
+
+    ExecuTorch's passes compute operators such as ``nonzero`` anew and leave the sizes that these make. No operator of
+    an engine makes any, so PyTorch would miss them there.
+    """
+    for node in module.graph.nodes:
+        value = node.meta.get("val")
+        shapes = value.fake_mode.shape_env if isinstance(value, FakeTensor) else None
+        if shapes is not None:
+            shapes.pending_fresh_unbacked_symbols.clear()
 
 
 def _rename_inputs(module: torch.fx.GraphModule) -> None:
