@@ -28,7 +28,9 @@ class TensorRTBackend(BackendDetails):
     @staticmethod
     def preprocess(edge_program: torch.export.ExportedProgram, compile_specs: list[CompileSpec]) -> PreprocessResult:
         nodes = edge_program.graph.nodes
-        inputs = [_tensor(edge_program, n, is_input=True) for n in nodes if n.op == "placeholder"]
+        # What the exporter knows of a size never goes below 2.
+        smallest = next((int(s.value) for s in compile_specs if s.key == "smallest_size"), 2)
+        inputs = [_tensor(edge_program, n, is_input=True, smallest=smallest) for n in nodes if n.op == "placeholder"]
         (node,) = (n for n in nodes if n.op == "call_function")
         output = _tensor(edge_program, node, is_input=False)
         tensors = [*inputs, output]
@@ -47,30 +49,33 @@ def _operation(node: torch.fx.Node, output: str) -> dict[str, Any]:
     return operation(output, {ADD: "linear", MUL: "multiply", SUM: "sum"}[node.target], inputs)
 
 
-def _tensor(program: torch.export.ExportedProgram, node: torch.fx.Node, *, is_input: bool) -> Tensor:
+def _tensor(program: torch.export.ExportedProgram, node: torch.fx.Node, *, is_input: bool, smallest: int = 2) -> Tensor:
     value = node.meta["val"]
     shape = [size if isinstance(size, int) else -1 for size in value.shape]
     profile = None
     if is_input and -1 in shape:
-        ends = [_range(program, size) for size in value.shape]
+        ends = [_range(program, size, smallest) for size in value.shape]
         low, high = [end[0] for end in ends], [end[1] for end in ends]
         profile = (low, high, high)
     return Tensor(node.name, is_input, str(value.dtype).removeprefix("torch."), shape, profile)
 
 
-def _range(program: torch.export.ExportedProgram, size: int | torch.SymInt) -> tuple[int, int]:
+def _range(program: torch.export.ExportedProgram, size: int | torch.SymInt, smallest: int) -> tuple[int, int]:
     if isinstance(size, int):
         return size, size
     limits = program.range_constraints[size.node.expr]
-    return int(limits.lower), int(limits.upper)
+    return min(int(limits.lower), smallest), int(limits.upper)
 
 
 class FakePartitioner(Partitioner):
     """One partition per supported operator."""
 
-    def __init__(self, *, device: str | None = "cuda:0", with_kernels: bool = False) -> None:
+    def __init__(
+        self, *, device: str | None = "cuda:0", with_kernels: bool = False, smallest_size: int | None = None
+    ) -> None:
         specs = [] if device is None else [CompileSpec("target_device", device.encode())]
         specs += [CompileSpec("with_kernels", b"")] if with_kernels else []
+        specs += [] if smallest_size is None else [CompileSpec("smallest_size", str(smallest_size).encode())]
         self._delegation = DelegationSpec("TensorRTBackend", specs)
 
     def partition(self, exported_program: torch.export.ExportedProgram) -> PartitionResult:
@@ -117,6 +122,11 @@ def _default_layout_times_three(x: torch.Tensor) -> torch.Tensor:
     return x.clone(memory_format=torch.contiguous_format) * 3
 
 
+def _one_value_twice(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    y = x + 1
+    return y, x, y
+
+
 def main() -> None:
     """Write every program."""
     folder = Path(sys.argv[1])
@@ -131,6 +141,15 @@ def main() -> None:
     _write(folder / "chain.pte", _export(lambda x: ((x * 2) + 1) * 3, x))
     _write(folder / "around_cpu.pte", _export(lambda x: torch.sin(x * 2) + 1, x))
     _write(folder / "dynamic.pte", _export(lambda x: (x * 2) + 1, torch.zeros(4, 3), dynamic=({0: rows},)))
+    any_rows = torch.export.Dim("rows", min=0, max=8)
+    _write(
+        folder / "maybe_empty.pte",
+        _export(lambda x, y: (x + 1, y * 2), torch.zeros(3, 4), torch.zeros(2), dynamic=({0: any_rows}, None)),
+        smallest_size=0,
+    )
+    _write(folder / "scalar_between.pte", _export(lambda x: x.sum() * 2 + 1, x))
+    _write(folder / "one_value_twice.pte", _export(_one_value_twice, x))
+    _write(folder / "selected.pte", _export(lambda x: ((x * 2)[x > 0], torch.nonzero(x + 1)), torch.zeros(6)))
     _write(folder / "mixed.pte", _export(lambda x, n: (x + 1, n + n, x.sum()), x, torch.zeros(2, dtype=torch.int64)))
     _write(folder / "cpu_only.pte", _export(torch.sin, torch.zeros(2, 3, 4, 5)))
     for name, y in _layouts().items():

@@ -93,6 +93,19 @@ class Cache(nn.Module):
         return x.sum(-1), self.keys.mean()
 
 
+class MixedFloats(nn.Module):
+    """A bfloat16 convolution with a float32 bias, and a half-precision layer with a float32 0-D bias."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.convolution = nn.Conv2d(3, 4, 3, bias=False).bfloat16()
+        self.bias = nn.Parameter(torch.randn(4, 1, 1))
+        self.linear = nn.Linear(4, 3).half()
+
+    def forward(self, image, x, y):
+        return self.convolution(image) + self.bias, self.linear(x) + y
+
+
 class JsonKeys(nn.Module):
     def forward(self, aliased_io, device_id, shape):
         return aliased_io + device_id * shape
@@ -154,6 +167,18 @@ def _same_value(x):
     return y, y.view(1, 3), y * 1, y.clone()
 
 
+def _scalars(x):
+    return x.sum(), x.argmax(), (x > 0).any(), x.sum(0, keepdim=True)
+
+
+def _from_scalars(x, n, choose):
+    return torch.where(choose, x, -x) * 2, n * 2**33, torch.logical_not(choose)
+
+
+def _gathered(x, index):
+    return x.gather(1, index), x[:, index[0]]
+
+
 def _corner(make: Callable[[], nn.Module], *inputs: Tensor) -> Corner:
     return Corner(_seeded(make), (inputs,))
 
@@ -180,6 +205,11 @@ CORNERS = {
         _random(1, 3, 4, 4),
     ),
     "input_returned": _corner(lambda: One(lambda x: (x + 1, x)), _random(3)),
+    "input_returned_first": _corner(lambda: One(lambda x: (x, x.t() + 1, x + 1)), _random(3, 2)),
+    "mask_returned": _corner(lambda: One(lambda m: (m, torch.logical_not(m))), torch.tensor([True, False, True])),
+    "dropout_without_effect": _corner(
+        lambda: One(lambda x: (functional.dropout(x, training=False), x + 1)), _random(3)
+    ),
     "output_returned_twice": _corner(lambda: One(_twice), _random(3)),
     "outputs_of_one_value": _corner(lambda: One(_same_value), _random(3)),
     "outputs_of_equal_shape": _corner(lambda: One(lambda x: (x - 1, x * 3, x.sin(), -x)), _random(3)),
@@ -190,6 +220,11 @@ CORNERS = {
         lambda: Two(lambda x, y: torch.where(x > y, x - y, x * 3)),
         torch.tensor([0, 2**31, -(2**31) - 1, 2**40, 2**53 + 1, -(2**62)]),
         torch.tensor([5, 1, 1, -(2**40), 7, 2**62]),
+    ),
+    "int64_gathered": _corner(
+        lambda: Two(_gathered),
+        torch.tensor([[1, 2**40, -(2**33)], [5, 2**31, 2**53 + 1]]),
+        torch.tensor([[2, 1], [0, 2]]),
     ),
     "int64_masked": _corner(lambda: One(lambda x: x.masked_fill(x * 2 > 7, 5)), torch.tensor([1, 2**33, 2**35])),
     "int32_beyond_24_bits": _corner(
@@ -207,9 +242,27 @@ CORNERS = {
     "gather": _corner(lambda: Two(lambda x, y: x.gather(1, y)), _random(2, 5), torch.tensor([[0, 1], [2, 3]])),
     "integer_index": _corner(lambda: Two(lambda x, y: x[y]), _random(5, 3), torch.tensor([0, 4, 2])),
     "bool_mask": _corner(lambda: Three(torch.where), torch.tensor([True, False, True]), _random(3), _random(3, seed=1)),
+    "bool_operators": _corner(
+        lambda: Two(lambda x, y: (x | y, x & y, x ^ y, ~x)),
+        torch.tensor([True, False, True, False, True]),
+        torch.tensor([True, True, False, False, True]),
+    ),
+    "bool_alone": Corner(lambda: One(lambda x: x > 0), tuple((_random(17, seed=seed),) for seed in range(2))),
+    "scalars_out": Corner(lambda: One(_scalars), ((_random(5),), (_random(5).abs().neg(),))),
+    "scalars_in": Corner(
+        lambda: Three(_from_scalars),
+        tuple(
+            (torch.tensor(x), torch.tensor(n), torch.tensor(choose))
+            for x, n, choose in ((1.5, 3, True), (2.5, -1, False))
+        ),
+    ),
     "split_in_three": _corner(lambda: One(lambda x: [part * 2 for part in x.chunk(3, 1)]), _random(2, 9)),
     "sort": _corner(lambda: One(lambda x: tuple(torch.sort(x, dim=1))), _random(2, 9)),
     "half_with_float32_scalar": _corner(lambda: Two(lambda x, y: x + y), _random(3).half(), torch.tensor(2.0)),
+    "mixed_floats": _corner(MixedFloats, _random(1, 3, 8, 8).bfloat16(), _random(2, 4).half(), torch.tensor(2.5)),
+    "empty_beside_full": _corner(
+        lambda: Two(lambda x, y: (x.relu(), torch.cat([x, y]) * 2)), _random(0, 4), _random(2, 4)
+    ),
     "empty_matrix_product": _corner(lambda: Two(lambda x, y: x @ y), _random(0, 4), _random(4, 3)),
     "sum_over_nothing": _corner(lambda: Two(lambda x, y: (x.sum(0), y * 2)), _random(0, 4), _random(2)),
     "channels_last_inside": _corner(

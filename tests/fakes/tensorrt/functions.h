@@ -20,7 +20,8 @@ struct Operand {
   void* data;  ///< host-readable
 };
 
-/// The output's shape; nb_dims -1 when the inputs do not fit together.
+/// The output's shape; nb_dims -1 when the inputs do not fit together. The sizes that `full` declares as -1
+/// stay so, as those that depend on data do.
 abi::Dims infer_shape(const Operation& operation, const abi::Dims& declared,
                       const std::vector<abi::Dims>& inputs);
 

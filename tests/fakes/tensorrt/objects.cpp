@@ -404,7 +404,7 @@ int32_t Context::infer_shapes() const {
     return missing;
   }
   for (const TensorDescription& tensor : engine->description.tensors) {
-    if (has_dynamic_size(shape_of(tensor.name.c_str()))) {
+    if (shape_of(tensor.name.c_str()).nb_dims < 0) {
       report(*engine->runtime, "The input shapes do not fit together for output " + tensor.name);
       return -1;
     }

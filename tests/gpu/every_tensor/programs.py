@@ -188,14 +188,25 @@ def _layouts() -> dict[str, Program]:
 
 GRAPHS = (
     "input_returned",
+    "input_returned_first",
+    "mask_returned",
+    "dropout_without_effect",
     "output_returned_twice",
     "outputs_of_one_value",
     "outputs_of_equal_shape",
     "unused_input",
     "constant_output",
     "mutable_buffers",
+    "scalars_out",
+    "scalars_in",
+    "bool_operators",
+    "bool_alone",
+    "empty_beside_full",
+    "empty_matrix_product",
+    "sum_over_nothing",
 )
-"""Cases of `models.corner_cases` whose outputs share something with inputs, with constants or with each other."""
+"""Cases of `models.corner_cases` whose outputs share something with inputs, with constants or with each other, or have
+one element or none: here with tensors on the host and on the GPU."""
 
 
 def _graphs() -> dict[str, Program]:

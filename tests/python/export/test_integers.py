@@ -32,7 +32,7 @@ def converted(monkeypatch):
     return found
 
 
-@pytest.mark.parametrize("name", ["int64_operators", "int32_operators"])
+@pytest.mark.parametrize("name", ["int64_operators", "int32_operators", "int64_gathered"])
 def test_integers_stay_exact_in_one_engine(name, converted):
     corner = CORNERS[name]
     module = corner.make()

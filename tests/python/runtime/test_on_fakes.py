@@ -41,6 +41,36 @@ CASES = {
         y = torch.ones(4, 3)
         same(forward.execute((y,))[0], y * 2 + 1)
     """,
+    "no_rows_at_all": """
+        forward = load("maybe_empty")
+        for rows in (3, 0, 3, 0, 0, 8):
+            y, z = torch.arange(4.0 * rows).reshape(rows, 4), torch.tensor([5.0, rows])
+            a, b = forward.execute((y, z))
+            same(a, y + 1), same(b, z * 2)
+    """,
+    "a_scalar_between_engines": """
+        forward = load("scalar_between")
+        for i in range(3):
+            (y,) = forward.execute((x + i,))
+            same(y, (x + i).sum() * 2 + 1)
+            assert y.shape == ()
+    """,
+    "one_value_returned_twice_and_an_input": """
+        forward = load("one_value_twice")
+        for i in range(3):
+            given = x + i
+            first, again, second = forward.execute((given,))
+            same(first, given + 1), same(again, given), same(second, given + 1)
+            first.zero_(), again.zero_()
+            same(second, x + i + 1), same(given, x + i)
+    """,
+    "results_whose_size_depends_on_values": """
+        forward = load("selected")
+        for values in ([1, -1, 2, -1, 0, 3], [-1] * 6, [1] * 6, [-1, -1, -1, -1, -1, 5]):
+            y = torch.tensor(values, dtype=torch.float32)
+            chosen, places = forward.execute((y,))
+            same(chosen, (y * 2)[y > 0]), same(places, torch.nonzero(y + 1))
+    """,
     "the_callers_stream": """
         forward = load("add_one")
         for stream in (0, None, 2):
