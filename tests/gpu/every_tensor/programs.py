@@ -181,6 +181,7 @@ def _layouts() -> dict[str, Program]:
     return {
         "image.host": Program(ByPosition, _integers(*IMAGE_SHAPE)),
         "image.device": Program(ByPosition, _integers(*IMAGE_SHAPE), _ON_DEVICE),
+        "image_bfloat16.device": Program(Affine, _integers(*IMAGE_SHAPE), _ON_DEVICE, torch.bfloat16),
         "image_channels_last.host": Program(ByPosition, _channels_last),
         "image_channels_last.device": Program(ByPosition, _channels_last, _ON_DEVICE),
     }

@@ -252,6 +252,26 @@ def _behind_a_long_kernel(
     return CALLS - right
 
 
+def _converted_under_pressure(programs: Programs) -> int:
+    """Run on strided inputs behind a long kernel, and hand out memory of their size to another stream at once."""
+    loaded = programs.load("image_bfloat16.device")
+    (example,) = programs.example("image_bfloat16.device")
+    stream = torch.cuda.Stream()
+    wrong = 0
+    for seed in range(CALLS):
+        values = _numbers(example, seed)
+        (x,) = on_gpu([values.to(memory_format=torch.channels_last)])
+        with torch.cuda.stream(stream):
+            torch.cuda._sleep(BUSY_CYCLES)
+        with tter.caller_stream(stream):
+            (output,) = loaded.execute([x])
+        # A copy that was given back before the engine has read it is overwritten here.
+        rubbish = [torch.full_like(values, float("nan"), device=GPU) for _ in range(8)]
+        wrong += differing([output], [values * 2 + 1])
+        del rubbish
+    return wrong
+
+
 def _device_path(programs: Programs) -> dict[str, int]:
     """Count copies and host waits of 100 calls with tensors on the GPU and a stream of the caller."""
     loaded = programs.load("affine.device")
@@ -311,6 +331,7 @@ def streams() -> dict[str, Case]:
             )
             for name, guard in (("with_guard", True), ("without_guard", False))
         },
+        "stream.converted_copy_under_pressure": _converted_under_pressure,
         "stream.integer_handle": _integer_handle,
         "stream.two_streams_one_handle_python": _two_streams,
         "device_path.copies": _copies,
