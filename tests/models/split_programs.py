@@ -97,10 +97,10 @@ SPLITS = {
         lambda: One(lambda x: torch.nonzero(x * 2 > 0)), _HITS, engines=1, outside=("aten.nonzero.default",)
     ),
     "places_of_places": Split(
-        lambda: One(lambda x: torch.nonzero(torch.nonzero(x * 2 > 0))),
+        lambda: One(lambda x: torch.nonzero(torch.nonzero(x * 2 > 0).flatten())),
         _HITS,
         engines=1,
-        outside=("aten.nonzero.default",),
+        outside=("aten.nonzero.default", "aten.view_copy.default"),
     ),
     "as_many_as_a_value_says": Split(
         lambda: Two(_first), _COUNTS, engines=1, outside=("aten.add.Tensor", "aten.slice_copy.Tensor")

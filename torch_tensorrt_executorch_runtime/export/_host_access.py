@@ -143,7 +143,8 @@ def _is_gpu_delegate(delegate: Any) -> bool:
 def _owner(node: torch.fx.Node) -> torch.fx.Node:
     """Return the node whose memory a view shows; other nodes are returned as they are."""
     while node.target is memory.view:
-        (node,) = node.all_input_nodes
+        base: Any = node.args[0]  # sizes may be further inputs
+        node = base
     return node
 
 
