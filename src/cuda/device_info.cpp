@@ -19,6 +19,13 @@ Result<DeviceInfo> device_info(int device) {
                     properties.totalGlobalMem};
 }
 
+Result<bool> is_integrated(int device) {
+  int integrated = 0;
+  ET_CHECK_OK_OR_RETURN_ERROR(
+      check(cudaDeviceGetAttribute(&integrated, cudaDevAttrIntegrated, device), "cudaDeviceGetAttribute"));
+  return integrated != 0;
+}
+
 size_t free_device_bytes() {
   size_t free_bytes = 0;
   size_t total_bytes = 0;

@@ -23,6 +23,9 @@ Result<int> device_count();
 
 Result<DeviceInfo> device_info(int device);
 
+/// Whether the GPU has no memory of its own but shares the host's, as on a Jetson.
+Result<bool> is_integrated(int device);
+
 /// Free memory of the current GPU, for accounts; 0 when CUDA does not say.
 size_t free_device_bytes();
 

@@ -18,7 +18,8 @@ enum class MemoryKind {
 
 struct PointerInfo {
   MemoryKind kind;
-  int device;  ///< the GPU that owns it; meaningful for kDevice only
+  int device;      ///< the GPU that owns it; meaningful for kDevice only
+  bool is_mapped;  ///< whether a GPU reaches it by the same address
 };
 
 /// Asks CUDA about an address.
@@ -26,15 +27,16 @@ inline Result<PointerInfo> describe_pointer(const void* address) {
   cudaPointerAttributes attributes{};
   ET_CHECK_OK_OR_RETURN_ERROR(
       check(cudaPointerGetAttributes(&attributes, address), "cudaPointerGetAttributes"));
+  const bool is_mapped = attributes.devicePointer == address && address != nullptr;
   switch (attributes.type) {
     case cudaMemoryTypeDevice:
-      return PointerInfo{MemoryKind::kDevice, attributes.device};
+      return PointerInfo{MemoryKind::kDevice, attributes.device, is_mapped};
     case cudaMemoryTypeManaged:
-      return PointerInfo{MemoryKind::kManaged, attributes.device};
+      return PointerInfo{MemoryKind::kManaged, attributes.device, is_mapped};
     case cudaMemoryTypeHost:
-      return PointerInfo{MemoryKind::kPinned, attributes.device};
+      return PointerInfo{MemoryKind::kPinned, attributes.device, is_mapped};
     default:
-      return PointerInfo{MemoryKind::kPageable, attributes.device};
+      return PointerInfo{MemoryKind::kPageable, attributes.device, is_mapped};
   }
 }
 

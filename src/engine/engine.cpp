@@ -4,6 +4,7 @@
 #include <list>
 #include <utility>
 
+#include "cuda/device_info.h"
 #include "cuda/device_scope.h"
 #include "engine/target_device.h"
 #include "log/log.h"
@@ -61,11 +62,13 @@ Result<std::shared_ptr<SharedContext>> context_of(SharedEngine& engine, const Lo
 
 }  // namespace
 
-LoadedEngine::LoadedEngine(std::string label, int device, std::shared_ptr<SharedEngine> shared,
-                           std::shared_ptr<SharedContext> context, Bindings bindings, Event event,
-                           DeviceBuffer placeholder, const LoadOptions& options)
+LoadedEngine::LoadedEngine(std::string label, int device, bool is_integrated,
+                           std::shared_ptr<SharedEngine> shared, std::shared_ptr<SharedContext> context,
+                           Bindings bindings, Event event, DeviceBuffer placeholder,
+                           const LoadOptions& options)
     : label_(std::move(label)),
       device_(device),
+      is_integrated_(is_integrated),
       results_in_stream_order_(options.results_in_stream_order),
       shared_(std::move(shared)),
       context_(std::move(context)),
@@ -132,12 +135,15 @@ Result<LoadedEngine::Owner> LoadedEngine::load(Bytes bytes, const LoadOptions& o
   }
   auto context = context_of(**shared, options, embedded, label);
   ET_CHECK_OK_OR_RETURN_ERROR(context.error());
+  auto integrated = is_integrated(device);
+  ET_CHECK_OK_OR_RETURN_ERROR(integrated.error());
   auto event = Event::create();
   ET_CHECK_OK_OR_RETURN_ERROR(event.error());
   DeviceBuffer placeholder;
   ET_CHECK_OK_OR_RETURN_ERROR(placeholder.reserve(kPlaceholderBytes));
-  return Owner(new LoadedEngine(std::move(label), device, std::move(*shared), std::move(*context),
-                                std::move(*bindings), std::move(*event), std::move(placeholder), options));
+  return Owner(new LoadedEngine(std::move(label), device, *integrated, std::move(*shared),
+                                std::move(*context), std::move(*bindings), std::move(*event),
+                                std::move(placeholder), options));
 }
 
 MemoryUse LoadedEngine::memory_use() {

@@ -94,7 +94,8 @@ class LoadedEngine {
  private:
   /// How a tensor's memory can be used.
   enum class Access {
-    kInPlace,    ///< the engine reads or writes it
+    kInPlace,  ///< the engine reads or writes it: memory of its GPU, or page-locked memory that an integrated
+               ///< GPU shares with the host
     kUnaligned,  ///< memory of the engine's GPU, but not aligned as TensorRT asks
     kPinned,     ///< page-locked host memory
     kPageable,   ///< ordinary host memory
@@ -107,6 +108,7 @@ class LoadedEngine {
     Binding binding;
     Tensor* tensor = nullptr;  ///< null for an output that is left out because an input is its memory
     Access access = Access::kInPlace;
+    bool is_host_memory = false;
     abi::Dims shape{-1, {}};
     void* address = nullptr;
     abi::Dims context_shape{-1, {}};
@@ -123,7 +125,7 @@ class LoadedEngine {
   };
   static Result<CallStream> look_at(StreamView stream);
 
-  LoadedEngine(std::string label, int device, std::shared_ptr<SharedEngine> shared,
+  LoadedEngine(std::string label, int device, bool is_integrated, std::shared_ptr<SharedEngine> shared,
                std::shared_ptr<SharedContext> context, Bindings bindings, Event event,
                DeviceBuffer placeholder, const LoadOptions& options);
 
@@ -163,6 +165,7 @@ class LoadedEngine {
 
   const std::string label_;
   const int device_;
+  const bool is_integrated_;
   const bool results_in_stream_order_;
   std::mutex mutex_;
   std::shared_ptr<SharedEngine> shared_;

@@ -189,6 +189,7 @@ Error LoadedEngine::bind_output(Port& port) {
     ET_CHECK_OK_OR_RETURN_ERROR(prepare_output(port.binding, port.shape, *port.tensor, label_));
     if (port.tensor->numel() > 0) {
       ET_CHECK_OK_OR_RETURN_ERROR(find_access(port, "output"));
+      waits_for_host_ |= port.is_host_memory;
     }
   }
   if (port.binding.alias_of != Binding::kNoAlias) {
@@ -224,7 +225,6 @@ Error LoadedEngine::queue_delivery(Port& port, StreamView stream) {
     ET_CHECK_OK_OR_RETURN_ERROR(port.pinned_staging.reserve(port.tensor->nbytes()));
     target = port.pinned_staging.data();
   }
-  waits_for_host_ |= port.access == Access::kPageable || port.access == Access::kPinned;
   stats_.copied_bytes.add(port.tensor->nbytes());
   return copy_async(target, port.address, port.tensor->nbytes(), stream);
 }
@@ -286,10 +286,13 @@ Error LoadedEngine::find_access(Port& port, const char* direction) const {
                  info->device);
     return Error::InvalidArgument;
   }
-  port.access = info->kind == MemoryKind::kPageable ? Access::kPageable
-                : info->kind == MemoryKind::kPinned ? Access::kPinned
-                : is_aligned(data)                  ? Access::kInPlace
-                                                    : Access::kUnaligned;
+  port.is_host_memory = info->kind == MemoryKind::kPageable || info->kind == MemoryKind::kPinned;
+  // An integrated GPU reads and writes page-locked memory as fast as any other: there is only one memory.
+  const bool is_shared = info->kind == MemoryKind::kPinned && is_integrated_ && info->is_mapped;
+  port.access = info->kind == MemoryKind::kPageable               ? Access::kPageable
+                : info->kind == MemoryKind::kPinned && !is_shared ? Access::kPinned
+                : is_aligned(data)                                ? Access::kInPlace
+                                                                  : Access::kUnaligned;
   return Error::Ok;
 }
 

@@ -4,6 +4,7 @@
 
 #include <numeric>
 
+#include "executorch/c_api.h"
 #include "tests/cpp/support/captured_log.h"
 #include "tests/cpp/support/delegate.h"
 #include "tests/cpp/support/machine.h"
@@ -93,6 +94,41 @@ TYPED_TEST(ExecuteTyped, HandlesScalarsAndEmptyTensors) {
 }
 
 class Execute : public FakeMachine {};
+
+// A Jetson's GPU shares the host's memory: page-locked tensors are used where they lie, results are there on
+// return, with a stream of the caller's too.
+TEST_F(Execute, UsesPageLockedMemoryInPlaceOnAnIntegratedGpu) {
+  using Test = TestTensor<float>;
+  fake_cuda_set_integrated(0, 1);
+  auto delegate = Delegate::load(identity<float>({2, 5}));
+  ASSERT_TRUE(delegate.ok());
+  for (const bool on_stream : {false, true}) {
+    Test x(Test::Kind::kPinned, {2, 5}, samples<float>(10));
+    Test y(Test::Kind::kPinned, {2, 5}, std::vector<float>(10));
+    const long copies = fake_cuda_count("calls.cudaMemcpyAsync");
+    if (on_stream) {
+      tensorrt_executorch_set_caller_stream(cudaStreamPerThread);
+    }
+    ASSERT_EQ(delegate->run({x, y}), Error::Ok);
+    tensorrt_executorch_clear_caller_stream();
+    EXPECT_EQ(y.values(), samples<float>(10)) << on_stream;
+    EXPECT_EQ(fake_cuda_count("calls.cudaMemcpyAsync"), copies);
+  }
+}
+
+TEST_F(Execute, StagesWhatAnIntegratedGpuCannotUseInPlace) {
+  using Test = TestTensor<float>;
+  fake_cuda_set_integrated(0, 1);
+  auto delegate = Delegate::load(identity<float>({2, 5}));
+  ASSERT_TRUE(delegate.ok());
+  Memory<float> shifted(Memory<float>::Kind::kPinned, samples<float>(10), 0, 4);
+  auto unaligned = executorch::extension::make_tensor_ptr({2, 5}, shifted.data());
+  Test pageable(Test::Kind::kHost, {2, 5}, std::vector<float>(10));
+  ASSERT_EQ(delegate->run({unaligned.get(), pageable}), Error::Ok);
+  EXPECT_EQ(pageable.values(), samples<float>(10));
+  ASSERT_EQ(delegate->run({pageable, unaligned.get()}), Error::Ok);
+  EXPECT_EQ(shifted.values(), samples<float>(10));
+}
 
 TEST_F(Execute, KeepsInt64Exact) {
   FakeEngine engine;

@@ -78,6 +78,8 @@ int attribute_of(const Device& device, cudaDeviceAttr attribute) {
       return device.major;
     case cudaDevAttrComputeCapabilityMinor:
       return device.minor;
+    case cudaDevAttrIntegrated:
+      return device.integrated;
     case cudaDevAttrMultiProcessorCount:
       return 132;
     case cudaDevAttrUnifiedAddressing:

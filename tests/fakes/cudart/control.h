@@ -16,6 +16,7 @@ using Lock = std::unique_lock<std::mutex>;
 struct Device {
   int major = 9;
   int minor = 0;
+  int integrated = 0;
 };
 
 /// All that is not a handle. Guarded by `mutex()`.

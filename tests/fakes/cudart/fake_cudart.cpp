@@ -58,7 +58,14 @@ void fake_cuda_set_devices(int number) {
 
 void fake_cuda_set_compute_capability(int device, int major, int minor) {
   const Lock lock(mutex());
-  control().devices.at(static_cast<size_t>(device)) = {major, minor};
+  Device& facts = control().devices.at(static_cast<size_t>(device));
+  facts.major = major;
+  facts.minor = minor;
+}
+
+void fake_cuda_set_integrated(int device, int integrated) {
+  const Lock lock(mutex());
+  control().devices.at(static_cast<size_t>(device)).integrated = integrated;
 }
 
 void fake_cuda_set_memory(size_t bytes) {

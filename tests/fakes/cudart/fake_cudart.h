@@ -31,6 +31,8 @@ void fake_cuda_reset(void);
 /// there are 2.
 void fake_cuda_set_devices(int count);
 void fake_cuda_set_compute_capability(int device, int major, int minor);
+/// Whether a device shares the host's memory, as on a Jetson.
+void fake_cuda_set_integrated(int device, int integrated);
 /// Bytes of each device; more cannot be allocated.
 void fake_cuda_set_memory(size_t bytes);
 
