@@ -37,9 +37,9 @@ enum class Completion {
 
 /// One engine of a program, loaded and ready to run.
 ///
-/// Threads: `run` locks the whole call, so calls from several threads are served one after the other. A load on
-/// another thread needs no care; a destruction waits for the call that is in progress, and no other may begin
-/// then. The engine's device is made current inside and the caller's is restored.
+/// Threads: `run` locks the whole call, so calls from several threads are served one after the other. A load
+/// on another thread needs no care; a destruction waits for the call that is in progress, and no other may
+/// begin then. The engine's device is made current inside and the caller's is restored.
 class LoadedEngine {
  public:
   /// Destroys an engine with its device current, after waiting for a call in progress and for queued work.
