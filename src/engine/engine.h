@@ -136,6 +136,7 @@ class LoadedEngine {
   Error find_output_shapes();
   Result<std::vector<abi::Dims>> infer_output_shapes();
   Error bind_output(Port& port);
+  Error check_confinement(StreamView stream) const;
   Error start_after_last_call(const CallStream& stream);
   Error queue(const CallStream& stream);
   Error stage_input(Port& port, StreamView stream);

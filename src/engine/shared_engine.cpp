@@ -212,6 +212,7 @@ SharedEngine::SharedEngine(Runtime& runtime, Engine engine, size_t engine_bytes,
       scratch_bytes_(static_cast<uint64_t>(std::max<int64_t>(engine_.device_memory_size(), 0))),
       weights_bytes_(engine_.weights_size() > 0 ? static_cast<uint64_t>(engine_.weights_size())
                                                 : engine_bytes),
+      auxiliary_streams_(engine_.auxiliary_stream_count()),
       kernel_key_(std::move(kernel_key)) {
   if (kernel_key_.has_value()) {
     kernel_cache_.emplace(*kernel_key_);

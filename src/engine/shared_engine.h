@@ -69,6 +69,8 @@ class SharedEngine {
   const Library& library() const { return runtime_.library(); }
   /// Bytes of activation scratch that one context needs.
   uint64_t scratch_bytes() const { return scratch_bytes_; }
+  /// Streams of its own on which TensorRT runs parts of the engine beside the caller's.
+  int32_t auxiliary_streams() const { return auxiliary_streams_; }
   /// Bytes of weights on the device, or of the serialized engine where the library does not say.
   uint64_t weights_bytes() const { return weights_bytes_; }
 
@@ -90,6 +92,7 @@ class SharedEngine {
   Engine engine_;
   uint64_t scratch_bytes_;
   uint64_t weights_bytes_;
+  int32_t auxiliary_streams_;
   std::optional<KernelKey> kernel_key_;
   std::optional<KernelCache> kernel_cache_;
   std::optional<RuntimeCache> runtime_cache_;  // outlives the config that uses it
