@@ -1,10 +1,15 @@
-"""Which operators of a program no kernel of the installed ExecuTorch runs."""
+"""Which operators of a program no kernel of the installed ExecuTorch runs, or runs right."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["missing_kernels"]
+import torch
+from torch.export import ExportedProgram
+
+from torch_tensorrt_executorch_runtime.export._twin import aten_target
+
+__all__ = ["misplaces_hits", "missing_kernels"]
 
 
 def missing_kernels(operators: Iterable[str]) -> list[str]:
@@ -23,3 +28,15 @@ def missing_kernels(operators: Iterable[str]) -> list[str]:
         return []
     known = set(Runtime.get().operator_registry.operator_names)
     return sorted(set(operators) - known)
+
+
+def misplaces_hits(program: ExportedProgram) -> bool:
+    """Say whether a lowered program looks for non-zero elements of a tensor with two or more dimensions.
+
+    The kernel of ExecuTorch 1.5 mixes up their indices: ``[[1, 2], [0, 0]]`` instead of ``[[1, 0], [2, 0]]``.
+    """
+    return any(
+        aten_target(node.target) is torch.ops.aten.nonzero.default and node.all_input_nodes[0].meta["val"].dim() > 1
+        for node in program.graph.nodes
+        if node.op == "call_function"
+    )

@@ -15,7 +15,7 @@ from torch_tensorrt_executorch_runtime._errors import ExportError
 from torch_tensorrt_executorch_runtime.export import _progress
 from torch_tensorrt_executorch_runtime.export._files import NewFiles, check_path
 from torch_tensorrt_executorch_runtime.export._host_access import refuse_host_access
-from torch_tensorrt_executorch_runtime.export._kernels import missing_kernels
+from torch_tensorrt_executorch_runtime.export._kernels import misplaces_hits, missing_kernels
 from torch_tensorrt_executorch_runtime.export._keywords import LowerKeywords, SaveKeywords, check_keywords
 from torch_tensorrt_executorch_runtime.export._stream_order import mark_results_in_stream_order
 from torch_tensorrt_executorch_runtime.export._written import WrittenEngines, engines_of, read_engines
@@ -109,6 +109,7 @@ def save_program(
         lowered = lower_methods(source, {key: value for key, value in options.items() if key in names})
         expected = engines_of(lowered.manager)
         notes = _check_engines(lowered, expected, require=bool(options.get("require_engine", True)))
+        notes += _index_notes(lowered)
         _progress.stage("planning memory")
         program = _to_executorch(lowered, options.get("backend_config"))
         _progress.stage("writing")
@@ -144,8 +145,7 @@ def _check_engines(lowered: Lowered, digests: Mapping[str, Sequence[str]], *, re
     text = f"TensorRT takes nothing of method {', '.join(map(repr, without))} ({reasons or 'it computes nothing'})."
     if require and len(without) == len(digests):
         raise ExportError(f"{text} Pass require_engine=False to write the program without an engine.")
-    _LOGGER.warning("%s", text)
-    return [text]
+    return _warned(text)
 
 
 def _to_executorch(lowered: Lowered, config: ExecutorchBackendConfig | None) -> ExecutorchProgramManager:
@@ -172,14 +172,27 @@ def _hint(text: str) -> str:
     return ""
 
 
+def _index_notes(lowered: Lowered) -> list[str]:
+    misplacing = [name for name in lowered.methods if misplaces_hits(lowered.manager.exported_program(name))]
+    if not misplacing:
+        return []
+    return _warned(
+        f"Method {', '.join(map(repr, misplacing))} calls torch.nonzero on a tensor with two or more dimensions, for "
+        "which ExecuTorch 1.5 gives wrong indices. Call it on x.flatten() and work out the indices from there."
+    )
+
+
 def _kernel_notes(written: WrittenEngines) -> list[str]:
     missing = missing_kernels(written.operators)
     if not missing:
         return []
-    text = (
+    return _warned(
         f"The installed ExecuTorch has no kernel for {', '.join(missing)}. The program loads only where one is "
         "registered; or add a partitioner that takes these operators (partitioners=[...])."
     )
+
+
+def _warned(text: str) -> list[str]:
     _LOGGER.warning("%s", text)
     return [text]
 

@@ -275,6 +275,15 @@ def test_says_which_operators_nobody_runs(tmp_path):
         save(One(lambda x: without_kernel(x) + 1), tmp_path / "model.pte", arg_inputs=(X,))
 
 
+@pytest.mark.parametrize(("shape", "count"), [((6,), 0), ((2, 3), 1)])
+def test_warns_of_indices_that_executorch_mixes_up(tmp_path, caplog, shape, count):
+    report = save(One(lambda x: (x * 2, torch.nonzero(x * 2))), tmp_path / "model.pte", arg_inputs=(torch.ones(shape),))
+
+    text = "Method 'forward' calls torch.nonzero on a tensor with two or more dimensions"
+    assert [text in warning for warning in report.warnings] == [True] * count
+    assert caplog.text.count(text) == count
+
+
 class TestDataFiles:
     def test_are_called_like_the_model(self, tmp_path):
         for name in ("one", "two"):
