@@ -17,9 +17,11 @@ from . import cpp_cases
 CPP_CASES = (
     "memory_modes",
     "pointer_kinds",
+    "other_gpu",
     "device_path",
     "streams",
     "threads",
+    "load_rounds",
     "host_path",
     "green_context",
 )

@@ -9,6 +9,7 @@ using Folder = const std::filesystem::path&;
 
 void memory_modes(Folder programs);
 void pointer_kinds(Folder programs);
+void other_gpu(Folder programs);
 void device_path(Folder programs);
 void streams(Folder programs);
 void threads(Folder programs);

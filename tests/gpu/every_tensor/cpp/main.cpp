@@ -13,6 +13,7 @@ namespace {
 
 const std::map<std::string, void (*)(cases::Folder)> kCases = {{"memory_modes", cases::memory_modes},
                                                                {"pointer_kinds", cases::pointer_kinds},
+                                                               {"other_gpu", cases::other_gpu},
                                                                {"device_path", cases::device_path},
                                                                {"streams", cases::streams},
                                                                {"threads", cases::threads},

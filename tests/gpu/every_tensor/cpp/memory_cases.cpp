@@ -185,6 +185,26 @@ void pointer_kinds(Folder programs) {
   });
 }
 
+/// Memory of another GPU is refused by name, and the caller's GPU stays current. Needs two GPUs.
+void other_gpu(Folder programs) {
+  int devices = 0;
+  gpu::check(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
+  if (devices < 2) return;
+  check("pointer.other_gpu", [&] {
+    Program program(programs / "affine.device.pte");
+    gpu::check(cudaSetDevice(1), "cudaSetDevice");
+    Memory elsewhere(Where::kDevice, program.input_bytes());
+    const bool is_refused = !program.module().forward(program.on_device(elsewhere.data())).ok();
+    int current = -1;
+    gpu::check(cudaGetDevice(&current), "cudaGetDevice");
+    gpu::check(cudaSetDevice(0), "cudaSetDevice");
+    if (!is_refused) throw std::runtime_error("the memory of GPU 1 was not refused");
+    if (current != 1) throw std::runtime_error("the caller's GPU is no longer current");
+    return wrong_calls(program, Where::kDevice, DeviceType::CUDA,
+                       [&](const EValue& x) { return program.run(x); });
+  });
+}
+
 void device_path(Folder programs) {
   constexpr int kRepeats = 100;
   for (const bool graphs : {false, true}) {
