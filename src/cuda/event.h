@@ -34,6 +34,11 @@ class Event {
   /// Waits on the host for the recorded point; returns at once when nothing was recorded.
   Error synchronize() { return check(cudaEventSynchronize(handle_.get()), "cudaEventSynchronize"); }
 
+  /// The same for destructors: a failure is logged, and a runtime that is already unloading is none.
+  void synchronize_before_destruction() noexcept {
+    log_failure(cudaEventSynchronize(handle_.get()), "cudaEventSynchronize");
+  }
+
  private:
   struct Destroy {
     void operator()(cudaEvent_t event) const noexcept {

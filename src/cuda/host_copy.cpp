@@ -84,7 +84,7 @@ class PinnedRing {
     // What is on its way reads this memory.
     ~Slot() {
       if (passed.has_value()) {
-        static_cast<void>(passed->synchronize());
+        passed->synchronize_before_destruction();
       }
     }
 

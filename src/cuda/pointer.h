@@ -27,17 +27,11 @@ inline Result<PointerInfo> describe_pointer(const void* address) {
   cudaPointerAttributes attributes{};
   ET_CHECK_OK_OR_RETURN_ERROR(
       check(cudaPointerGetAttributes(&attributes, address), "cudaPointerGetAttributes"));
-  const bool is_mapped = attributes.devicePointer == address && address != nullptr;
-  switch (attributes.type) {
-    case cudaMemoryTypeDevice:
-      return PointerInfo{MemoryKind::kDevice, attributes.device, is_mapped};
-    case cudaMemoryTypeManaged:
-      return PointerInfo{MemoryKind::kManaged, attributes.device, is_mapped};
-    case cudaMemoryTypeHost:
-      return PointerInfo{MemoryKind::kPinned, attributes.device, is_mapped};
-    default:
-      return PointerInfo{MemoryKind::kPageable, attributes.device, is_mapped};
-  }
+  const MemoryKind kind = attributes.type == cudaMemoryTypeDevice    ? MemoryKind::kDevice
+                          : attributes.type == cudaMemoryTypeManaged ? MemoryKind::kManaged
+                          : attributes.type == cudaMemoryTypeHost    ? MemoryKind::kPinned
+                                                                     : MemoryKind::kPageable;
+  return PointerInfo{kind, attributes.device, attributes.devicePointer == address && address != nullptr};
 }
 
 }  // namespace executorch::backends::tensorrt

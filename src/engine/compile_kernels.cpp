@@ -8,10 +8,9 @@
 namespace executorch::backends::tensorrt {
 
 Result<CompiledKernels> compile_kernels(Bytes bytes, const std::string& label) {
-  auto blob = parse_blob(bytes);
+  auto blob = parse_blob_for_present_gpu(bytes, label);
   ET_CHECK_OK_OR_RETURN_ERROR(blob.error());
   const int device = blob->metadata.device_id;
-  ET_CHECK_OK_OR_RETURN_ERROR(check_target_device(device, label));
   const DeviceScope scope(device);
   ET_CHECK_OK_OR_RETURN_ERROR(scope.error());
   const SharedEngine::Key key{engine_digest(*blob), device, std::nullopt, true};

@@ -114,10 +114,9 @@ void LoadedEngine::visit_all(const std::function<void(LoadedEngine&)>& visit) {
 
 Result<LoadedEngine::Owner> LoadedEngine::load(Bytes bytes, const LoadOptions& options,
                                                const EmbeddedKernels& embedded, std::string label) {
-  auto blob = parse_blob(bytes);
+  auto blob = parse_blob_for_present_gpu(bytes, label);
   ET_CHECK_OK_OR_RETURN_ERROR(blob.error());
   const int device = blob->metadata.device_id;
-  ET_CHECK_OK_OR_RETURN_ERROR(check_target_device(device, label));
   const DeviceScope scope(device);
   ET_CHECK_OK_OR_RETURN_ERROR(scope.error());
   auto shared = SharedEngine::get(key_of(*blob, options), *blob, label);

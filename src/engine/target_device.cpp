@@ -6,6 +6,9 @@
 namespace executorch::backends::tensorrt {
 
 using runtime::Error;
+using runtime::Result;
+
+namespace {
 
 Error check_target_device(int device, const std::string& label) {
   auto count = device_count();
@@ -18,6 +21,15 @@ Error check_target_device(int device, const std::string& label) {
     return Error::DelegateInvalidCompatibility;
   }
   return Error::Ok;
+}
+
+}  // namespace
+
+Result<Blob> parse_blob_for_present_gpu(Bytes bytes, const std::string& label) {
+  auto blob = parse_blob(bytes);
+  ET_CHECK_OK_OR_RETURN_ERROR(blob.error());
+  ET_CHECK_OK_OR_RETURN_ERROR(check_target_device(blob->metadata.device_id, label));
+  return blob;
 }
 
 }  // namespace executorch::backends::tensorrt

@@ -8,18 +8,19 @@ at the border of the method, it would read or write the caller's GPU memory from
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from executorch.exir import ExecutorchBackendConfig, ExecutorchProgramManager, memory
-from executorch.exir.passes.propagate_device_pass import TARGET_DEVICE_COMPILE_SPEC_KEY
 from executorch.exir.schema import DeviceType
 from executorch.exir.tensor import TensorSpec
 from torch.export import ExportedProgram
 
 from torch_tensorrt_executorch_runtime._blob import BACKEND_ID
 from torch_tensorrt_executorch_runtime._errors import ExportError
+from torch_tensorrt_executorch_runtime.export._delegates import called_delegate, target_device
+from torch_tensorrt_executorch_runtime.export.memory_planning import of_method
 
 __all__ = ["refuse_host_access"]
 
@@ -51,8 +52,7 @@ def refuse_host_access(
         ExportError: The text names method, operator, the input or output, and what to change.
     """
     for name in methods:
-        device = config.propagate_device_config
-        device = device.get(name) if isinstance(device, Mapping) else device
+        device = of_method(config.propagate_device_config, name)
         method = _Method(name, program.exported_program(name))
         method.refuse_reads(inputs_on_gpu=bool(getattr(device, _SKIP_INPUTS, False)))
         if getattr(device, _SKIP_OUTPUTS, False):
@@ -101,10 +101,7 @@ class _Method:
         return delegate is None or not _is_gpu_delegate(delegate)
 
     def _delegate(self, node: torch.fx.Node) -> Any:
-        if node.target is not torch.ops.higher_order.executorch_call_delegate:
-            return None
-        attribute: Any = node.args[0]
-        return getattr(self._module, str(attribute.target))
+        return called_delegate(self._module, node)
 
     def _refuse_input(self, node: torch.fx.Node, source: torch.fx.Node) -> None:
         order = list(source.meta["spec"].dim_order)
@@ -136,8 +133,7 @@ def _is_gpu_delegate(delegate: Any) -> bool:
     # Ours looks where each tensor is.
     if delegate.backend_id == BACKEND_ID:
         return True
-    specs = {spec.key: bytes(spec.value) for spec in delegate.compile_specs}
-    return specs.get(TARGET_DEVICE_COMPILE_SPEC_KEY, b"").strip().lower().startswith(b"cuda")
+    return target_device(delegate).startswith("cuda")
 
 
 def _owner(node: torch.fx.Node) -> torch.fx.Node:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
 from executorch.exir import EdgeProgramManager, ExecutorchBackendConfig
 from executorch.exir.backend.compile_spec_schema import CompileSpec
-from executorch.exir.passes.propagate_device_pass import TARGET_DEVICE_COMPILE_SPEC_KEY
 
 from torch_tensorrt_executorch_runtime._blob import BACKEND_ID
+from torch_tensorrt_executorch_runtime.export._delegates import called_delegate, target_device
 from torch_tensorrt_executorch_runtime.export._options import STREAM_ORDER_SPEC
+from torch_tensorrt_executorch_runtime.export.memory_planning import of_method
 
 __all__ = ["mark_results_in_stream_order"]
 
@@ -30,8 +30,7 @@ def mark_results_in_stream_order(
         methods: The methods to look at.
     """
     for name in methods:
-        device = config.propagate_device_config
-        device = device.get(name) if isinstance(device, Mapping) else device
+        device = of_method(config.propagate_device_config, name)
         leaves_on_gpu = bool(getattr(device, "skip_d2h_for_method_outputs", False))
         module = manager.exported_program(name).graph_module
         for node in module.graph.nodes:
@@ -41,11 +40,8 @@ def mark_results_in_stream_order(
 
 
 def _engine(module: torch.fx.GraphModule, node: torch.fx.Node) -> Any:
-    if node.target is not torch.ops.higher_order.executorch_call_delegate:
-        return None
-    attribute: Any = node.args[0]
-    delegate = getattr(module, str(attribute.target))
-    return delegate if delegate.backend_id == BACKEND_ID else None
+    delegate = called_delegate(module, node)
+    return delegate if delegate is not None and delegate.backend_id == BACKEND_ID else None
 
 
 def _stays_in_order(module: torch.fx.GraphModule, node: torch.fx.Node, engine: Any, *, leaves_on_gpu: bool) -> bool:
@@ -63,6 +59,5 @@ def _stays_in_order(module: torch.fx.GraphModule, node: torch.fx.Node, engine: A
     return True
 
 
-def _device(engine: Any) -> bytes:
-    specs = {spec.key: bytes(spec.value) for spec in engine.compile_specs}
-    return specs.get(TARGET_DEVICE_COMPILE_SPEC_KEY, b"cuda:0").strip().lower()
+def _device(engine: Any) -> str:
+    return target_device(engine) or "cuda:0"

@@ -14,7 +14,7 @@ from torch.utils import _pytree as pytree
 
 from torch_tensorrt_executorch_runtime._errors import ExportError
 
-__all__ = ["TENSOR_ALIGNMENT", "DeviceSafeMemoryPlanningPass", "device_safe_config"]
+__all__ = ["TENSOR_ALIGNMENT", "DeviceSafeMemoryPlanningPass", "device_safe_config", "of_method"]
 
 # TensorRT asks for addresses at multiples of 256; ExecuTorch aligns to 16 unless told otherwise.
 TENSOR_ALIGNMENT = 256
@@ -105,7 +105,7 @@ def _check_methods(option: str, value: Any, methods: tuple[str, ...]) -> None:
 
 def _check_skips(config: ExecutorchBackendConfig, methods: tuple[str, ...]) -> None:
     for name in methods:
-        device = _of_method(config.propagate_device_config, name)
+        device = of_method(config.propagate_device_config, name)
         skips = [flag for flag in _SKIPS if getattr(device, flag, False)]
         for flag in skips:
             if isinstance(getattr(device, flag), Mapping):
@@ -118,7 +118,7 @@ def _check_skips(config: ExecutorchBackendConfig, methods: tuple[str, ...]) -> N
                 f"{skips[0]} is set, but enable_non_cpu_memory_planning is False: the copies that it leaves out are "
                 "made by device memory planning. Set enable_non_cpu_memory_planning=True."
             )
-        planning = _of_method(config.memory_planning_pass, name)
+        planning = of_method(config.memory_planning_pass, name)
         if "skip_h2d_for_method_inputs" in skips and getattr(planning, "alloc_graph_input", False):
             raise ExportError(
                 f"Method {name!r}: skip_h2d_for_method_inputs is set, but the inputs are planned, so that ExecuTorch "
@@ -130,7 +130,8 @@ def _check_skips(config: ExecutorchBackendConfig, methods: tuple[str, ...]) -> N
 _SKIPS = ("skip_h2d_for_method_inputs", "skip_d2h_for_method_outputs")
 
 
-def _of_method(value: Any, name: str) -> Any:
+def of_method(value: Any, name: str) -> Any:
+    """Return a method's own part of a setting that may be given for each method or for all."""
     return value.get(name) if isinstance(value, Mapping) else value
 
 

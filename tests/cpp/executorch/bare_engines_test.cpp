@@ -20,10 +20,7 @@ using executorch::runtime::Error;
 using Floats = TestTensor<float>;
 
 FakeEngine add_one(int device = 0) {
-  FakeEngine engine;
-  engine.input("x", "float32", {-1}, {{{1}, {8}}}).output("y", "float32", {-1});
-  engine.linear("y", {"x"}, {}, 1).device(device).engine_property("weight_bytes", "5000");
-  return engine;
+  return add_one_to_up_to_8(device).engine_property("weight_bytes", "5000");
 }
 
 /// Owns the object behind the C functions; its methods must not fail.

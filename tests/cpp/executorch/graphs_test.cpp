@@ -16,13 +16,6 @@ namespace {
 using executorch::runtime::Error;
 using Floats = TestTensor<float>;
 
-FakeEngine add_one(int device = 0) {
-  FakeEngine engine;
-  engine.input("x", "float32", {-1}, {{{1}, {8}}}).output("y", "float32", {-1});
-  engine.linear("y", {"x"}, {}, 1).device(device);
-  return engine;
-}
-
 LoadRequest with_graphs() {
   LoadRequest request;
   request.compile_specs = {{"use_cuda_graphs", "1"}};
@@ -36,7 +29,7 @@ class Graphs : public FakeMachine {
 };
 
 TEST_F(Graphs, RunPlainlyOnceThenCaptureThenReplay) {
-  auto delegate = Delegate::load(add_one(), with_graphs());
+  auto delegate = Delegate::load(add_one_to_up_to_8(), with_graphs());
   ASSERT_TRUE(delegate.ok());
   Floats x(Floats::Kind::kManaged, {2}, {0, 0});
   Floats y(Floats::Kind::kManaged, {2}, {0, 0});
@@ -50,7 +43,7 @@ TEST_F(Graphs, RunPlainlyOnceThenCaptureThenReplay) {
 }
 
 TEST_F(Graphs, AreNotMadeUnlessAskedFor) {
-  auto delegate = Delegate::load(add_one());
+  auto delegate = Delegate::load(add_one_to_up_to_8());
   ASSERT_TRUE(delegate.ok());
   Floats x({2}, {1, 2});
   Floats y({2}, {0, 0});
@@ -61,7 +54,7 @@ TEST_F(Graphs, AreNotMadeUnlessAskedFor) {
 }
 
 TEST_F(Graphs, SeeAlternatingInputsShapesAndAddresses) {
-  auto delegate = Delegate::load(add_one(), with_graphs());
+  auto delegate = Delegate::load(add_one_to_up_to_8(), with_graphs());
   ASSERT_TRUE(delegate.ok());
   Floats a(Floats::Kind::kDevice, {2}, {10, 20});
   Floats b(Floats::Kind::kDevice, {3}, {30, 40, 50});
@@ -83,7 +76,7 @@ TEST_F(Graphs, SeeAlternatingInputsShapesAndAddresses) {
 }
 
 TEST_F(Graphs, SeeOtherShapesInTheSameMemory) {
-  auto delegate = Delegate::load(add_one(), with_graphs());
+  auto delegate = Delegate::load(add_one_to_up_to_8(), with_graphs());
   ASSERT_TRUE(delegate.ok());
   Memory<float> in(Memory<float>::Kind::kManaged, {1, 2, 3, 4});
   Memory<float> out(Memory<float>::Kind::kManaged, {0, 0, 0, 0});
@@ -102,7 +95,7 @@ TEST_F(Graphs, SeeOtherShapesInTheSameMemory) {
 TEST_F(Graphs, FallBackToThePlainWayAndSayWhyOnce) {
   for (const char* call :
        {"cudaStreamBeginCapture", "cudaStreamEndCapture", "cudaGraphInstantiate", "cudaGraphGetNodes"}) {
-    auto delegate = Delegate::load(add_one(), with_graphs());
+    auto delegate = Delegate::load(add_one_to_up_to_8(), with_graphs());
     ASSERT_TRUE(delegate.ok());
     Floats x(Floats::Kind::kDevice, {2}, {1, 2});
     Floats y(Floats::Kind::kDevice, {2}, {0, 0});
@@ -121,7 +114,7 @@ TEST_F(Graphs, FallBackToThePlainWayAndSayWhyOnce) {
 }
 
 TEST_F(Graphs, ReportALaunchThatFails) {
-  auto delegate = Delegate::load(add_one(), with_graphs());
+  auto delegate = Delegate::load(add_one_to_up_to_8(), with_graphs());
   ASSERT_TRUE(delegate.ok());
   Floats x(Floats::Kind::kDevice, {2}, {1, 2});
   Floats y(Floats::Kind::kDevice, {2}, {0, 0});
@@ -136,7 +129,7 @@ TEST_F(Graphs, ReportALaunchThatFails) {
 }
 
 TEST_F(Graphs, WorkOnTheSecondGpu) {
-  auto delegate = Delegate::load(add_one(1), with_graphs());
+  auto delegate = Delegate::load(add_one_to_up_to_8(1), with_graphs());
   ASSERT_TRUE(delegate.ok());
   Floats x({2}, {1, 2});
   Floats y({2}, {0, 0});
@@ -149,7 +142,7 @@ TEST_F(Graphs, WorkOnTheSecondGpu) {
 
 // A graph is confined to the multiprocessors of the stream that it was captured on.
 TEST_F(Graphs, OfOneGreenContextAreNotReplayedOnAnother) {
-  auto delegate = Delegate::load(add_one(), with_graphs());
+  auto delegate = Delegate::load(add_one_to_up_to_8(), with_graphs());
   ASSERT_TRUE(delegate.ok());
   cudaStream_t green = nullptr;
   cudaStreamCreateWithFlags(&green, cudaStreamNonBlocking);
@@ -172,7 +165,7 @@ TEST_F(Graphs, OfOneGreenContextAreNotReplayedOnAnother) {
 }
 
 TEST_F(Graphs, OutliveNothingThatTheyUse) {
-  auto delegate = Delegate::load(add_one(), with_graphs());
+  auto delegate = Delegate::load(add_one_to_up_to_8(), with_graphs());
   ASSERT_TRUE(delegate.ok());
   Floats y(Floats::Kind::kDevice, {2}, {0, 0});
   for (int call = 0; call < 40; ++call) {  // more addresses than graphs are kept
@@ -188,7 +181,7 @@ TEST_F(Graphs, MayBeCapturedWhileOtherThreadsWork) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([t] {
-      auto delegate = Delegate::load(add_one(t % 2), with_graphs());
+      auto delegate = Delegate::load(add_one_to_up_to_8(t % 2), with_graphs());
       ASSERT_TRUE(delegate.ok());
       for (int call = 0; call < 30; ++call) {
         Floats x({2}, {static_cast<float>(call), static_cast<float>(t)});

@@ -166,4 +166,11 @@ std::vector<uint8_t> FakeEngine::blob() const {
   return make_blob(metadata_json(), engine_bytes(), aliases_.empty() ? "TR01" : "TR02");
 }
 
+FakeEngine add_one_to_up_to_8(int device) {
+  FakeEngine engine;
+  engine.input("x", "float32", {-1}, {{{1}, {8}}}).output("y", "float32", {-1});
+  engine.linear("y", {"x"}, {}, 1).device(device);
+  return engine;
+}
+
 }  // namespace executorch::backends::tensorrt::testing

@@ -77,4 +77,7 @@ class FakeEngine {
   int device_ = 0;
 };
 
+/// `y = x + 1` on 1 to 8 float32 elements.
+FakeEngine add_one_to_up_to_8(int device = 0);
+
 }  // namespace executorch::backends::tensorrt::testing
