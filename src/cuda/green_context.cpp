@@ -1,35 +1,63 @@
 #include "cuda/green_context.h"
 
+#include "log/log.h"
+
 namespace executorch::backends::tensorrt {
 
 namespace {
 
-// `CUresult cuStreamGetGreenCtx(CUstream, CUgreenCtx*)` of the driver, which is not linked: it may be absent.
+// Functions of the driver, which is not linked: it may be absent, or older than they are. They return
+// CUresult.
 using GetGreenContext = int (*)(cudaStream_t stream, void** context);
-constexpr unsigned kFirstVersion = 12040;
+using GetId = int (*)(void* context, unsigned long long* id);
+using CreateStream = int (*)(cudaStream_t* stream, void* context, unsigned flags, int priority);
+constexpr unsigned kNonBlocking = 1;  // CU_STREAM_NON_BLOCKING, which these streams must be
 
-GetGreenContext find_getter() {
+template <class Function>
+Function find(const char* name, unsigned first_version) {
   void* function = nullptr;
   cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
-  const cudaError_t status = cudaGetDriverEntryPointByVersion("cuStreamGetGreenCtx", &function, kFirstVersion,
-                                                              cudaEnableDefault, &result);
+  const cudaError_t status =
+      cudaGetDriverEntryPointByVersion(name, &function, first_version, cudaEnableDefault, &result);
   if (status != cudaSuccess) {
     cudaGetLastError();
   }
-  return status == cudaSuccess && result == cudaDriverEntryPointSuccess
-             ? reinterpret_cast<GetGreenContext>(function)
-             : nullptr;
+  return status == cudaSuccess && result == cudaDriverEntryPointSuccess ? reinterpret_cast<Function>(function)
+                                                                        : nullptr;
+}
+
+/// Null for an ordinary stream.
+void* context_of(StreamView stream) {
+  static const auto get = find<GetGreenContext>("cuStreamGetGreenCtx", 12040);
+  void* context = nullptr;
+  return get != nullptr && !stream.is_default() && get(stream.get(), &context) == 0 ? context : nullptr;
 }
 
 }  // namespace
 
 uint64_t green_context_of(StreamView stream) {
-  static const GetGreenContext get = find_getter();
-  void* context = nullptr;
-  if (get == nullptr || stream.is_default() || get(stream.get(), &context) != 0) {
+  void* const context = context_of(stream);
+  if (context == nullptr) {
     return 0;
   }
-  return reinterpret_cast<uint64_t>(context);
+  static const auto get_id = find<GetId>("cuGreenCtxGetId", 13000);
+  unsigned long long id = 0;
+  return get_id != nullptr && get_id(context, &id) == 0 ? id : reinterpret_cast<uint64_t>(context);
+}
+
+runtime::Result<Stream> create_stream_beside(StreamView neighbour) {
+  static const auto create = find<CreateStream>("cuGreenCtxStreamCreate", 12050);
+  cudaStream_t stream = nullptr;
+  const int result = create == nullptr ? -1 : create(&stream, context_of(neighbour), kNonBlocking, 0);
+  if (result != 0) {
+    DELEGATE_LOG(
+        Error,
+        "No stream can be created in the green context of the caller's stream: cuGreenCtxStreamCreate "
+        "%s (CUresult %d). Free device memory, or run on an ordinary stream.",
+        create == nullptr ? "is not in this driver" : "failed", result);
+    return Error::Internal;
+  }
+  return Stream::adopt(stream);
 }
 
 }  // namespace executorch::backends::tensorrt

@@ -54,8 +54,11 @@ class Stream {
     cudaStream_t raw = nullptr;
     ET_CHECK_OK_OR_RETURN_ERROR(
         check(cudaStreamCreateWithFlags(&raw, cudaStreamNonBlocking), "cudaStreamCreateWithFlags"));
-    return Stream(Handle(raw));
+    return adopt(raw);
   }
+
+  /// Takes over a stream that was created elsewhere.
+  static Stream adopt(cudaStream_t stream) { return Stream(Handle(stream)); }
 
   StreamView view() const { return StreamView(handle_.get()); }
 

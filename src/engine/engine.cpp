@@ -57,7 +57,7 @@ Result<std::shared_ptr<SharedContext>> context_of(SharedEngine& engine, const Lo
   }
   auto context = engine.create_context(abi::AllocationStrategy::kStatic, label, embedded);
   ET_CHECK_OK_OR_RETURN_ERROR(context.error());
-  return std::make_shared<SharedContext>(std::move(*context));
+  return std::make_shared<SharedContext>(std::move(*context), engine.auxiliary_streams());
 }
 
 }  // namespace

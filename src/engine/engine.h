@@ -136,7 +136,6 @@ class LoadedEngine {
   Error find_output_shapes();
   Result<std::vector<abi::Dims>> infer_output_shapes();
   Error bind_output(Port& port);
-  Error check_confinement(StreamView stream) const;
   Error start_after_last_call(const CallStream& stream);
   Error queue(const CallStream& stream);
   Error stage_input(Port& port, StreamView stream);
@@ -154,7 +153,8 @@ class LoadedEngine {
   Error capture(StreamView stream, const ScratchPool::Lease* scratch);
   Result<StreamView> capture_stream(StreamView stream);
   SharedContext::Turn take_context();
-  Error update_context(Context& context, const ScratchPool::Lease* scratch);
+  Error update_context(const SharedContext::Turn& context, StreamView stream,
+                       const ScratchPool::Lease* scratch);
 
   Error set_context_shapes(Context& context);
   Error set_context_addresses(Context& context);

@@ -6,7 +6,6 @@
 #include "blob/in_quotes.h"
 #include "cuda/copy.h"
 #include "cuda/device_scope.h"
-#include "cuda/green_context.h"
 #include "cuda/pending_work.h"
 #include "cuda/pointer.h"
 #include "engine/engine.h"
@@ -30,7 +29,6 @@ Error LoadedEngine::run(Span<Tensor* const> tensors, StreamView stream, Completi
   ET_CHECK_OK_OR_RETURN_ERROR(scope.error());
   ET_CHECK_OK_OR_RETURN_ERROR(assign(tensors));
   ET_CHECK_OK_OR_RETURN_ERROR(bind());
-  ET_CHECK_OK_OR_RETURN_ERROR(check_confinement(stream));
   auto call = look_at(stream);
   ET_CHECK_OK_OR_RETURN_ERROR(call.error());
   ET_CHECK_OK_OR_RETURN_ERROR(start_after_last_call(*call));
@@ -70,18 +68,6 @@ Error LoadedEngine::assign(Span<Tensor* const> tensors) {
   }
   waits_for_host_ = false;
   return Error::Ok;
-}
-
-// A green context is asked for to keep work on a part of the GPU, which TensorRT's own streams would leave.
-Error LoadedEngine::check_confinement(StreamView stream) const {
-  if (shared_->auxiliary_streams() == 0 || green_context_of(stream) == 0) {
-    return Error::Ok;
-  }
-  DELEGATE_LOG(Error,
-               "%s: the engine runs on %d auxiliary streams of TensorRT's too, which would leave the green "
-               "context of this stream. Export the model with max_aux_streams=0, or use an ordinary stream.",
-               label_.c_str(), shared_->auxiliary_streams());
-  return Error::NotSupported;
 }
 
 // One execution context is not to be used by two streams at once. A stream that the caller captures cannot

@@ -74,7 +74,7 @@ void LoadedEngine::build_key(StreamView stream, const ScratchPool::Lease* scratc
 
 Error LoadedEngine::enqueue(StreamView stream, const ScratchPool::Lease* scratch) {
   const SharedContext::Turn context = take_context();
-  ET_CHECK_OK_OR_RETURN_ERROR(update_context(*context, scratch));
+  ET_CHECK_OK_OR_RETURN_ERROR(update_context(context, stream, scratch));
   take_reason();
   if (!context->enqueue(stream.get())) {
     return refused("to run the engine", "");
@@ -85,7 +85,7 @@ Error LoadedEngine::enqueue(StreamView stream, const ScratchPool::Lease* scratch
 
 Error LoadedEngine::capture(StreamView stream, const ScratchPool::Lease* scratch) {
   std::optional<SharedContext::Turn> context = take_context();
-  ET_CHECK_OK_OR_RETURN_ERROR(update_context(**context, scratch));
+  ET_CHECK_OK_OR_RETURN_ERROR(update_context(*context, stream, scratch));
   auto source = capture_stream(stream);
   ET_CHECK_OK_OR_RETURN_ERROR(source.error());
   take_reason();
@@ -141,12 +141,14 @@ SharedContext::Turn LoadedEngine::take_context() {
 
 // A replay does not touch the context, so it is told what changed since it was last used, not since the last
 // call.
-Error LoadedEngine::update_context(Context& context, const ScratchPool::Lease* scratch) {
-  ET_CHECK_OK_OR_RETURN_ERROR(set_context_shapes(context));
-  ET_CHECK_OK_OR_RETURN_ERROR(set_context_addresses(context));
+Error LoadedEngine::update_context(const SharedContext::Turn& context, StreamView stream,
+                                   const ScratchPool::Lease* scratch) {
+  ET_CHECK_OK_OR_RETURN_ERROR(context.follow(stream, label_));
+  ET_CHECK_OK_OR_RETURN_ERROR(set_context_shapes(*context));
+  ET_CHECK_OK_OR_RETURN_ERROR(set_context_addresses(*context));
   if (scratch != nullptr && scratch->data() != context_scratch_) {
     take_reason();
-    context.set_device_memory(scratch->data(), scratch->size_bytes());
+    context->set_device_memory(scratch->data(), scratch->size_bytes());
     const std::string reason = take_reason();  // the only sign of a refusal
     if (!reason.empty()) {
       DELEGATE_LOG(Error, "%s: TensorRT refused the shared scratch of %zu bytes. TensorRT says: %s.",

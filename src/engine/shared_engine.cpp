@@ -152,7 +152,7 @@ Result<std::shared_ptr<SharedContext>> SharedEngine::context_for_turns(const std
   }
   auto context = make_context(abi::AllocationStrategy::kUserManaged, label, embedded);
   ET_CHECK_OK_OR_RETURN_ERROR(context.error());
-  auto made = std::make_shared<SharedContext>(std::move(*context));
+  auto made = std::make_shared<SharedContext>(std::move(*context), auxiliary_streams_);
   context_for_turns_ = made;
   return made;
 }

@@ -123,6 +123,10 @@ bool Context::set_tensor_address(const char* tensor, void* address) {
 }
 int32_t Context::infer_shapes() { return slots::context::kInferShapes(implementation(), 0, nullptr); }
 bool Context::enqueue(void* stream) { return slots::context::kEnqueue(implementation(), stream); }
+void Context::set_auxiliary_streams(Span<void* const> streams) {
+  slots::context::kSetAuxiliaryStreams(implementation(), streams.data(),
+                                       static_cast<int32_t>(streams.size()));
+}
 void Context::set_device_memory(void* block, size_t size_bytes) {
   slots::context::kSetDeviceMemory(implementation(), block, static_cast<int64_t>(size_bytes));
 }

@@ -95,6 +95,10 @@ class Context : public Object {
   /// passes it.
   bool enqueue(void* stream);
 
+  /// Runs what goes beside the caller's stream on these (of `cudaStream_t`, distinct, no default streams)
+  /// from the next `enqueue` on, instead of on streams of TensorRT's own; with none, on those again.
+  void set_auxiliary_streams(Span<void* const> streams);
+
   /// Gives a context of the strategy kUserManaged its scratch, in use from `enqueue` until the work has
   /// ended.
   void set_device_memory(void* block, size_t size_bytes);

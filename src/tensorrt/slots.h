@@ -70,8 +70,9 @@ inline constexpr Slot<abi::Dims(const char* tensor)> kShape{21};
 inline constexpr Slot<bool(const char* tensor, void* address)> kSetTensorAddress{23};
 inline constexpr Slot<int32_t(int32_t capacity, const char** names)> kInferShapes{27};
 inline constexpr Slot<bool(void* stream)> kEnqueue{36};
+inline constexpr Slot<void(void* const* streams, int32_t count)> kSetAuxiliaryStreams{41};
 inline constexpr Slot<void(void* block, int64_t size_bytes)> kSetDeviceMemory{48};
-inline constexpr int kUsed[] = {2, 20, 21, 23, 27, 36, 48};
+inline constexpr int kUsed[] = {2, 20, 21, 23, 27, 36, 41, 48};
 }  // namespace context
 
 namespace runtime_config {

@@ -235,8 +235,16 @@ TEST_F(Cuda, GreenContextsAreThoseOfTheStream) {
   auto stream = Stream::create();
   EXPECT_EQ(green_context_of(stream->view()), 0u);
   fake_cuda_set_green_context(stream->view().get(), reinterpret_cast<void*>(0x55));
-  EXPECT_EQ(green_context_of(stream->view()), 0x55u);
+  const uint64_t first = green_context_of(stream->view());
+  EXPECT_NE(first, 0u);
   EXPECT_EQ(green_context_of(StreamView::per_thread()), 0u);
+  {
+    auto beside = create_stream_beside(stream->view());
+    ASSERT_TRUE(beside.ok());
+    EXPECT_EQ(green_context_of(beside->view()), first);
+  }
+  fake_cuda_replace_green_context(reinterpret_cast<void*>(0x55));
+  EXPECT_NE(green_context_of(stream->view()), first) << "another green context at the same address";
 }
 
 TEST_F(Cuda, DevicesAreCountedAndDescribed) {

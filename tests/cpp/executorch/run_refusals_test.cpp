@@ -3,7 +3,6 @@
 #include <executorch/runtime/core/evalue.h>
 #include <gtest/gtest.h>
 
-#include "executorch/c_api.h"
 #include "tests/cpp/support/captured_log.h"
 #include "tests/cpp/support/delegate.h"
 #include "tests/cpp/support/machine.h"
@@ -151,27 +150,6 @@ TEST_F(RunRefusals, ARunWithoutALoadedEngine) {
   EXPECT_EQ(backend()->execute(context, nullptr, {}), Error::InvalidArgument);
   EXPECT_TRUE(log.contains("called without a loaded engine")) << log.text();
   backend()->destroy(nullptr);
-}
-
-TEST_F(RunRefusals, AuxiliaryStreamsInAGreenContext) {
-  FakeEngine engine;
-  engine.input("x", "float32", {2}).output("y", "float32", {2}).linear("y", {"x"}, {}, 1);
-  engine.engine_property("auxiliary_streams", "2");
-  auto delegate = Delegate::load(engine);
-  ASSERT_TRUE(delegate.ok());
-  cudaStream_t green = nullptr;
-  cudaStreamCreateWithFlags(&green, cudaStreamNonBlocking);
-  TestTensor<float> x({2}, {1, 2});
-  TestTensor<float> y({2}, {0, 0});
-  EXPECT_EQ(delegate->run({x, y}), Error::Ok);
-  fake_cuda_set_green_context(green, reinterpret_cast<void*>(0x77));
-  tensorrt_executorch_set_caller_stream(green);
-  const CapturedLog log;
-  EXPECT_EQ(delegate->run({x, y}), Error::NotSupported);
-  tensorrt_executorch_clear_caller_stream();
-  EXPECT_TRUE(log.contains("runs on 2 auxiliary streams of TensorRT's too")) << log.text();
-  EXPECT_TRUE(log.contains("Export the model with max_aux_streams=0")) << log.text();
-  cudaStreamDestroy(green);
 }
 
 }  // namespace

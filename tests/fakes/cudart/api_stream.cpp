@@ -99,6 +99,42 @@ int stream_green_context(cudaStream_t handle, void** context) {
   return 0;
 }
 
+constexpr int kDriverInvalidValue = 1;
+
+/// `CUresult cuGreenCtxGetId(CUgreenCtx, unsigned long long*)`.
+int green_context_id(void* context, unsigned long long* id) {
+  const Lock lock(mutex());
+  if (context == nullptr) {
+    return kDriverInvalidValue;
+  }
+  static unsigned long long last = 0;
+  auto [it, is_new] = handles().green_contexts.try_emplace(context, 0);
+  it->second = is_new ? ++last : it->second;
+  *id = it->second;
+  return 0;
+}
+
+/// `CUresult cuGreenCtxStreamCreate(CUstream*, CUgreenCtx, unsigned, int)`.
+int create_green_stream(cudaStream_t* handle, void* context, unsigned flags, int) {
+  if (context == nullptr || flags != cudaStreamNonBlocking) {
+    violation("cuGreenCtxStreamCreate: the context is null, or the stream is not CU_STREAM_NON_BLOCKING");
+    return kDriverInvalidValue;
+  }
+  const cudaError_t error =
+      call("cuGreenCtxStreamCreate", [&](Lock&) { return create_stream(handle, flags); });
+  if (error == cudaSuccess) {
+    fake_cuda_set_green_context(*handle, context);
+  }
+  return error;
+}
+
+void* driver_function(const std::string& name) {
+  return name == "cuStreamGetGreenCtx"      ? reinterpret_cast<void*>(&stream_green_context)
+         : name == "cuGreenCtxGetId"        ? reinterpret_cast<void*>(&green_context_id)
+         : name == "cuGreenCtxStreamCreate" ? reinterpret_cast<void*>(&create_green_stream)
+                                            : nullptr;
+}
+
 struct Kernel {
   void (*run)(void*);
   void* argument;
@@ -272,13 +308,20 @@ void fake_cuda_set_green_context(cudaStream_t handle, void* context) {
   }
 }
 
+void fake_cuda_replace_green_context(void* context) {
+  const Lock lock(mutex());
+  handles().green_contexts.erase(context);
+  for (const auto& stream : handles().streams) {
+    stream->is_detached |= stream->green_context == context;
+  }
+}
+
 // The driver's functions, as far as there are any.
 cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned int,
                                              unsigned long long, cudaDriverEntryPointQueryResult* result) {
   return call("cudaGetDriverEntryPointByVersion", [&](Lock&) {
-    const bool known = std::string(symbol) == "cuStreamGetGreenCtx";
-    *function = known ? reinterpret_cast<void*>(&stream_green_context) : nullptr;
-    *result = known ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
+    *function = driver_function(symbol);
+    *result = *function != nullptr ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
     return cudaSuccess;
   });
 }

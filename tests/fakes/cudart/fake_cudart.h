@@ -58,6 +58,10 @@ const char* fake_cuda_violations(void);
 
 /// Gives a stream the green context that the driver's cuStreamGetGreenCtx then answers; any non-null number.
 void fake_cuda_set_green_context(cudaStream_t stream, void* context);
+/// Destroys a green context and makes another, which happens to get the same address: streams of the old one
+/// may only be destroyed, which is all that the driver allows, and cuGreenCtxGetId gives a number that was
+/// never there.
+void fake_cuda_replace_green_context(void* context);
 
 /// Queues a "kernel" on a stream of the current device. `destroy` is called for `argument` when neither the
 /// stream nor a captured graph needs it any more.

@@ -124,6 +124,10 @@ std::shared_ptr<Stream> stream_of(cudaStream_t handle) {
 }
 
 cudaError_t submit(const std::shared_ptr<Stream>& stream, Work work) {
+  if (stream->is_detached) {
+    violation("work is given to a stream whose green context is destroyed");
+    return cudaErrorInvalidResourceHandle;
+  }
   if (work.run && control().next_work_failure != cudaSuccess) {
     const cudaError_t error = std::exchange(control().next_work_failure, cudaSuccess);
     work.run = [error] { return error; };

@@ -58,6 +58,7 @@ struct Stream : std::enable_shared_from_this<Stream> {
   cudaError_t error = cudaSuccess;  ///< of work that failed; the next wait reports it
   std::shared_ptr<Capture> capture;
   void* green_context = nullptr;
+  bool is_detached = false;  ///< its green context is destroyed
 
  private:
   static uint64_t next_id() {
@@ -85,6 +86,7 @@ struct Handles {
   std::map<cudaEvent_t, std::unique_ptr<Event>> events;
   std::map<cudaGraph_t, std::shared_ptr<Graph>> graphs;
   std::map<cudaGraphExec_t, GraphExec> executables;
+  std::map<void*, unsigned long long> green_contexts;  ///< ids
 };
 
 Handles& handles();

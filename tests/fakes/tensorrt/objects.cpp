@@ -93,6 +93,20 @@ struct Launch {
   std::shared_ptr<void> queued;  ///< counts as queued until the stream has dropped it; null for captured work
 };
 
+bool is_default_stream(cudaStream_t stream) {
+  return stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread;
+}
+
+/// Null for an ordinary stream.
+void* green_context_of(cudaStream_t stream) {
+  void* function = nullptr;
+  void* context = nullptr;
+  cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
+  cudaGetDriverEntryPointByVersion("cuStreamGetGreenCtx", &function, 12040, cudaEnableDefault, &result);
+  reinterpret_cast<int (*)(cudaStream_t, void**)>(function)(stream, &context);
+  return context;
+}
+
 /// Counts one piece of work in `queued` for as long as it or a copy of it lives.
 std::shared_ptr<void> count_in(const std::shared_ptr<std::atomic<int>>& queued) {
   ++*queued;
@@ -317,6 +331,11 @@ Context::~Context() {
   if (strategy != abi::AllocationStrategy::kUserManaged) {
     cudaFree(scratch);
   }
+  for (cudaStream_t stream : own_streams) {
+    if (stream != nullptr) {
+      cudaStreamDestroy(stream);
+    }
+  }
   --engine->contexts;
   fake_cuda_add_live("tensorrt_contexts", -1);
 }
@@ -452,6 +471,40 @@ void Context::compile_for_shapes() {
   }
 }
 
+void Context::set_auxiliary_streams(const cudaStream_t* streams, int32_t count) {
+  if (injected(*engine->runtime, "tensorrt.set_auxiliary_streams")) {
+    return;
+  }
+  given_streams.assign(streams, streams + count);
+  for (auto it = given_streams.begin(); it != given_streams.end(); ++it) {
+    if (is_default_stream(*it) || std::count(given_streams.begin(), given_streams.end(), *it) > 1) {
+      fake_cuda_violate("TensorRT was given an auxiliary stream twice, or a default stream");
+    }
+  }
+}
+
+// As TensorRT: each auxiliary stream starts after the caller's stream, which goes on after all of them.
+cudaError_t Context::enqueue_beside(cudaStream_t stream) {
+  cudaEvent_t event = nullptr;
+  cudaError_t error = cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+  for (size_t i = 0; i < static_cast<size_t>(engine->description.auxiliary_streams); ++i) {
+    if (i >= given_streams.size() && own_streams.size() <= i) {
+      own_streams.resize(i + 1);
+      cudaStreamCreateWithFlags(&own_streams[i], cudaStreamNonBlocking);
+    }
+    cudaStream_t beside = i < given_streams.size() ? given_streams[i] : own_streams[i];
+    if (green_context_of(beside) != green_context_of(stream)) {
+      fake_cuda_violate("a TensorRT engine leaves the green context of the caller's stream");
+    }
+    for (const auto& [from, to] : {std::pair(stream, beside), std::pair(beside, stream)}) {
+      error = error != cudaSuccess ? error : cudaEventRecord(event, from);
+      error = error != cudaSuccess ? error : cudaStreamWaitEvent(to, event, 0);
+    }
+  }
+  cudaEventDestroy(event);
+  return error;
+}
+
 bool Context::enqueue(cudaStream_t stream) {
   if (injected(*engine->runtime, "tensorrt.enqueue") || infer_shapes() != 0 || !ready()) {
     return false;
@@ -469,6 +522,9 @@ bool Context::enqueue(cudaStream_t stream) {
   cudaError_t error = cudaStreamIsCapturing(stream, &capture);
   if (error == cudaSuccess) {
     launch->queued = capture == cudaStreamCaptureStatusNone ? count_in(queued) : nullptr;
+    error = engine->description.auxiliary_streams > 0 ? enqueue_beside(stream) : cudaSuccess;
+  }
+  if (error == cudaSuccess) {
     error = fake_cuda_enqueue(stream, run_launch, launch.release(),
                               [](void* argument) { delete static_cast<Launch*>(argument); });
   }

@@ -116,6 +116,7 @@ struct Context : Object<Context> {
   abi::Dims shape_of(const char* name) const;
   bool set_address(const char* name, void* address);
   int32_t infer_shapes() const;
+  void set_auxiliary_streams(const cudaStream_t* streams, int32_t count);
   bool enqueue(cudaStream_t stream);
 
   Engine* engine;
@@ -126,12 +127,15 @@ struct Context : Object<Context> {
   std::map<std::string, void*> addresses;
   void* scratch = nullptr;
   int64_t scratch_bytes = 0;
+  std::vector<cudaStream_t> given_streams;  ///< for the work beside the caller's stream
+  std::vector<cudaStream_t> own_streams;    ///< where fewer were given than the engine uses
   /// Calls of enqueue whose work has not run yet; shared with that work.
   std::shared_ptr<std::atomic<int>> queued = std::make_shared<std::atomic<int>>(0);
 
  private:
   bool ready() const;
   void compile_for_shapes();
+  cudaError_t enqueue_beside(cudaStream_t stream);
 };
 
 /// Reports an error as TensorRT does: to the recorder of the runtime when there is one, else to its logger.

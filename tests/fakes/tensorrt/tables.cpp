@@ -244,6 +244,9 @@ int64_t context_max_output_size(Context& self, const char* name) {
              : volume(shape) * static_cast<int64_t>(size_of(self.engine->description.find(name)->dtype));
 }
 bool context_enqueue(Context& self, cudaStream_t stream) { return self.enqueue(stream); }
+void context_set_auxiliary_streams(Context& self, const cudaStream_t* streams, int32_t count) {
+  self.set_auxiliary_streams(streams, count);
+}
 size_t context_memory_for_shapes(Context& self) {
   return static_cast<size_t>(self.engine->description.scratch_bytes);
 }
@@ -353,6 +356,7 @@ void* const* make_context() {
       .at<context_infer_shapes>(27)
       .at<context_max_output_size>(33)
       .at<context_enqueue>(36)
+      .at<context_set_auxiliary_streams>(41)
       .at<context_memory_for_shapes>(47)
       .at<context_set_memory>(48);
   if (facts().is_rtx) {
