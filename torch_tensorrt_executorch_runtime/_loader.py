@@ -73,7 +73,7 @@ def register() -> ModuleType:
             for folder in _paths.tensorrt_search_folders():
                 module.add_search_folder(str(folder))
             _module = module
-            call_after_import("executorch.runtime", _convert_layouts)
+            call_after_import("executorch.runtime", _extend_methods)
         return _module
 
 
@@ -186,9 +186,9 @@ def _import_native() -> ModuleType:
         ) from error
 
 
-def _convert_layouts(runtime: ModuleType) -> None:
+def _extend_methods(runtime: ModuleType) -> None:
     # Not before: it needs torch, which ExecuTorch's Python code has brought by now.
-    importlib.import_module("torch_tensorrt_executorch_runtime._layouts").install(runtime)
+    importlib.import_module("torch_tensorrt_executorch_runtime._methods").install(runtime)
 
 
 def _check_registered(module: ModuleType) -> None:

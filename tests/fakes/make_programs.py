@@ -17,6 +17,7 @@ from executorch.exir.backend.backend_details import BackendDetails, PreprocessRe
 from executorch.exir.backend.compile_spec_schema import CompileSpec
 from executorch.exir.backend.partitioner import DelegationSpec, Partitioner, PartitionResult
 from executorch.exir.dialects._ops import ops
+from executorch.exir.passes.propagate_device_config import PropagateDeviceConfig
 from fake_engine import Tensor, blob_bytes, compiled_kernels, engine_bytes, operation
 
 ADD, MUL, SUM = ops.edge.aten.add.Tensor, ops.edge.aten.mul.Tensor, ops.edge.aten.sum.dim_IntList
@@ -102,9 +103,10 @@ def _export(function: Callable[..., Any], *inputs: torch.Tensor, dynamic: Any = 
     return torch.export.export(Model(function), inputs, dynamic_shapes=None if dynamic is None else (dynamic,))
 
 
-def _write(path: Path, programs: Any, **options: Any) -> None:
+def _write(path: Path, programs: Any, *, results_on_gpu: bool = False, **options: Any) -> None:
     edge = to_edge_transform_and_lower(programs, partitioner=[FakePartitioner(**options)])
-    path.write_bytes(edge.to_executorch(ExecutorchBackendConfig()).buffer)
+    devices = PropagateDeviceConfig(skip_d2h_for_method_outputs=results_on_gpu)
+    path.write_bytes(edge.to_executorch(ExecutorchBackendConfig(propagate_device_config=devices)).buffer)
 
 
 def _layouts() -> dict[str, torch.Tensor]:
@@ -138,6 +140,8 @@ def main() -> None:
     _write(folder / "with_kernels.pte", _export(lambda x: (x * 2) + 1, x), with_kernels=True)
     _write(folder / "second_gpu.pte", _export(lambda x: x + 1, x), device="cuda:1")
     _write(folder / "missing_gpu.pte", _export(lambda x: x + 1, x), device="cuda:7")
+    _write(folder / "results_on_gpu.pte", _export(lambda x: x + 1, x), results_on_gpu=True)
+    _write(folder / "results_on_second_gpu.pte", _export(lambda x: x + 1, x), results_on_gpu=True, device="cuda:1")
     _write(folder / "chain.pte", _export(lambda x: ((x * 2) + 1) * 3, x))
     _write(folder / "around_cpu.pte", _export(lambda x: torch.sin(x * 2) + 1, x))
     _write(folder / "dynamic.pte", _export(lambda x: (x * 2) + 1, torch.zeros(4, 3), dynamic=({0: rows},)))

@@ -267,8 +267,27 @@ def _converted_under_pressure(programs: Programs) -> int:
             (output,) = loaded.execute([x])
         # A copy that was given back before the engine has read it is overwritten here.
         rubbish = [torch.full_like(values, float("nan"), device=GPU) for _ in range(8)]
+        stream.synchronize()
         wrong += differing([output], [values * 2 + 1])
         del rubbish
+    return wrong
+
+
+def _guard_alone(programs: Programs) -> int:
+    """Choose the stream for the delegate only, not for PyTorch, behind a long kernel."""
+    loaded = programs.load("affine.device")
+    (example,) = programs.example("affine.device")
+    stream = torch.cuda.Stream()
+    wrong = 0
+    for seed in range(CALLS):
+        values = _numbers(example, seed)
+        (x,) = on_gpu([values])
+        with torch.cuda.stream(stream):
+            torch.cuda._sleep(BUSY_CYCLES)
+        with tter.caller_stream(stream):
+            (output,) = loaded.execute([x])
+        stream.synchronize()
+        wrong += differing([output], [values * 2 + 1])
     return wrong
 
 
@@ -332,6 +351,7 @@ def streams() -> dict[str, Case]:
             for name, guard in (("with_guard", True), ("without_guard", False))
         },
         "stream.converted_copy_under_pressure": _converted_under_pressure,
+        "stream.guard_alone": _guard_alone,
         "stream.integer_handle": _integer_handle,
         "stream.two_streams_one_handle_python": _two_streams,
         "device_path.copies": _copies,

@@ -11,8 +11,9 @@ pytestmark = needs_fakes
 
 LAYOUTS = f"""
 {SETUP}
-import io, threading
+import contextlib, io, threading
 from pathlib import Path
+from unittest import mock
 from executorch import runtime
 from {PACKAGE}._layouts import with_layouts
 
@@ -37,6 +38,22 @@ def views(x):
         yield "channels_last", x.to(memory_format=torch.channels_last)
     if x.dim() == 5:
         yield "channels_last_3d", x.to(memory_format=torch.channels_last_3d)
+
+@contextlib.contextmanager
+def on_stream(handle):
+    # Pretends that it is PyTorch's current stream; gives what tells which (GPU, stream) replaced it.
+    chosen = []
+    @contextlib.contextmanager
+    def stream(external):
+        chosen.append(external)
+        yield
+        chosen.pop()
+    with (
+        mock.patch.object(torch._C, "_cuda_getCurrentRawStream", lambda device: handle, create=True),
+        mock.patch("torch.cuda.ExternalStream", lambda other, device: (device, other)),
+        mock.patch("torch.cuda.stream", stream),
+    ):
+        yield lambda: chosen[-1] if chosen else None
 
 def check(method, x):
     for name, view in views(x):
@@ -128,25 +145,44 @@ CASES = {
         assert runtime.Method.execute.__qualname__ == "Method.execute"
         assert runtime.Program.load_method.__module__ == "executorch.runtime"
     """,
-    "the_switch_leaves_the_methods_alone": f"""
+    "the_switch_leaves_the_inputs_alone": f"""
         import os
+        last = {IMAGE}.to(memory_format=torch.channels_last)
         for value in ("0", "false", "No"):
             os.environ["TENSORRT_EXECUTORCH_CONVERT_LAYOUTS"] = value
-            assert type(load("layout_plain")) is runtime.Method
+            assert not torch.equal(load("layout_plain").execute((last,))[0], last * 3)
         os.environ["TENSORRT_EXECUTORCH_CONVERT_LAYOUTS"] = "1"
         check(load("layout_plain"), {IMAGE})
     """,
-    "copies_on_the_gpu_are_queued_on_the_callers_stream": f"""
-        import contextlib
-        from unittest import mock
-        from {PACKAGE} import _layouts
-        on_gpu = mock.Mock(is_cuda=True, device="cuda:0")
-        with mock.patch("torch.cuda.ExternalStream") as external, mock.patch("torch.cuda.stream") as current:
+    "copies_on_the_gpu_are_queued_on_the_callers_stream": """
+        on_gpu = mock.Mock(spec=torch.Tensor, is_cuda=True, device=torch.device("cuda:1"))
+        on_gpu.is_contiguous.return_value = False
+        with on_stream(5) as entered:
+            on_gpu.detach.return_value.contiguous.side_effect = lambda: entered()
             with package.caller_stream(7):
-                assert _layouts._on_callers_stream(on_gpu) is current.return_value
-            external.assert_called_once_with(7, device="cuda:0")
-            current.assert_called_once_with(external.return_value)
-            assert isinstance(_layouts._on_callers_stream(on_gpu), contextlib.nullcontext)
+                assert with_layouts([on_gpu], (None,)) == [(1, 7)]
+            with package.caller_stream(5):
+                assert with_layouts([on_gpu], (None,)) == [None]
+            assert with_layouts([on_gpu], (None,)) == [None]
+    """,
+    "results_on_the_gpu_are_copied_on_the_callers_stream": """
+        with on_stream(5) as entered, mock.patch.object(runtime.Method, "execute", lambda self, inputs: entered()):
+            for name, gpu in (("results_on_gpu", 0), ("results_on_second_gpu", 1)):
+                method = load(name)
+                assert type(method) is not runtime.Method
+                with package.caller_stream(7):
+                    assert method.execute((x,)) == (gpu, 7)
+                with package.caller_stream(5):
+                    assert method.execute((x,)) is None, "it is PyTorch's already"
+                assert method.execute((x,)) is None
+            with package.caller_stream(7):
+                assert load("add_one").execute((x,)) is None, "results in host memory"
+    """,
+    "a_pytorch_without_cuda_has_no_stream_to_choose": f"""
+        from {PACKAGE}._current_stream import on_callers_stream
+        with mock.patch.object(torch._C, "_cuda_getCurrentRawStream", None, create=True), package.caller_stream(7):
+            with on_callers_stream(0) as stream:
+                assert stream is None
     """,
     "a_method_is_freed_with_its_last_reference": """
         import gc, weakref
@@ -217,7 +253,7 @@ execute = runtime.Method.execute
 runtime.Method.execute = lambda self, values: execute(self, values)
 load_program = runtime.Runtime.load_program
 import {PACKAGE}
-from {PACKAGE}._layouts import install
+from {PACKAGE}._methods import install
 install(runtime)
 assert runtime.Runtime.load_program is load_program
 {LAYOUTS}
@@ -225,7 +261,7 @@ same(load("add_one").execute((x,))[0], x + 1)
 """,
     )
     assert result.code == 0, result.err
-    expected = "not converted by this ExecuTorch (Method.execute takes ['self', 'values'], but ['self', 'inputs'] is"
+    expected = "by this ExecuTorch (Method.execute takes ['self', 'values'], but ['self', 'inputs'] is expected)"
     assert result.err.count(expected) == 1, result.err
 
 
@@ -234,14 +270,14 @@ def test_steps_aside_once_when_the_file_cannot_be_read() -> None:
         run_code,
         f"""
 {LAYOUTS}
-import {PACKAGE}._layouts as layouts
+import {PACKAGE}._methods as methods
 def fail(data, backend):
     raise package.ProgramError("it is damaged")
-layouts.read_input_orders = fail
+methods.read_boundaries = fail
 for _ in range(2):
     same(load("add_one").execute((x,))[0], x + 1)
 """,
     )
     assert result.code == 0, result.err
-    expected = "so its inputs are not converted (it is damaged). Give tensors in the program's layout"
+    expected = "so they are not converted (it is damaged). Give tensors in the program's layout"
     assert result.err.count(expected) == 1, result.err

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from torch_tensorrt_executorch_runtime import ProgramError
-from torch_tensorrt_executorch_runtime._input_orders import map_file, read_input_orders
+from torch_tensorrt_executorch_runtime._boundary import Boundary, map_file, read_boundaries
 from torch_tensorrt_executorch_runtime._program import read_program
 
 NAMES = ["outside.pte", "engine.pte", "dynamic.pte", "plain.pte"]
@@ -83,12 +83,13 @@ def test_changed_bytes_give_a_program_or_a_sentence_and_nothing_else(programs: P
     assert all(sentence.endswith(".") for sentence in sentences)
 
 
-def test_reads_the_layouts_of_methods_with_engines_only(programs: Path) -> None:
-    assert read_input_orders(map_file(programs / "outside.pte"), "TensorRTBackend") == {"forward": (None,)}
-    assert read_input_orders(map_file(programs / "plain.pte"), "TensorRTBackend") == {}
+def test_reads_the_boundaries_of_methods_with_engines_only(programs: Path) -> None:
+    host = Boundary(input_orders=(None,), output_gpu=None)
+    assert read_boundaries(map_file(programs / "outside.pte"), "TensorRTBackend") == {"forward": host}
+    assert read_boundaries(map_file(programs / "plain.pte"), "TensorRTBackend") == {}
 
 
-def test_reading_the_layouts_of_changed_bytes_gives_a_sentence_and_nothing_else(programs: Path) -> None:
+def test_reading_the_boundaries_of_changed_bytes_gives_a_sentence_and_nothing_else(programs: Path) -> None:
     original = (programs / "dynamic.pte").read_bytes()
     table_size = struct.unpack_from("<Q", original, 16)[0]
     sentences = []
@@ -96,7 +97,7 @@ def test_reading_the_layouts_of_changed_bytes_gives_a_sentence_and_nothing_else(
         data = bytearray(original)
         data[position] ^= 0x7F
         try:
-            read_input_orders(memoryview(data), "TensorRTBackend")
+            read_boundaries(memoryview(data), "TensorRTBackend")
         except ProgramError as error:
             sentences.append(str(error))
     assert len(sentences) > 20

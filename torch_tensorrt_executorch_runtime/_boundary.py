@@ -1,0 +1,80 @@
+"""What a program file says of its methods' inputs and outputs, read without ExecuTorch.
+
+Only the inputs and outputs are read, so that the time does not grow with the program.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch_tensorrt_executorch_runtime._flatbuffer import Table, root_table
+from torch_tensorrt_executorch_runtime._program import _read_header
+
+__all__ = ["Boundary", "Order", "map_file", "read_boundaries"]
+
+Order = tuple[int, ...]
+"""The dimensions from the outermost to the innermost."""
+
+_TENSOR = 5
+_CUDA = 1
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """A method's inputs and outputs.
+
+    ``input_orders`` has one order for each input, None for a tensor in the default layout, from the first dimension to
+    the last, and for other values. ``output_gpu`` is the number of the GPU that outputs are left on; None when there
+    are none.
+    """
+
+    input_orders: tuple[Order | None, ...]
+    output_gpu: int | None
+
+
+def map_file(path: str | Path) -> memoryview:
+    """Map a file that is not empty."""
+    with Path(path).open("rb") as file:
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+
+def read_boundaries(data: memoryview, backend: str) -> dict[str, Boundary]:
+    """Return the boundary of each method that calls ``backend``.
+
+    Raises:
+        ProgramError: The bytes are not a complete ExecuTorch program.
+    """
+    table_size, _ = _read_header(data)
+    root = root_table(data[:table_size])
+    return {plan.text(0): _boundary(plan) for plan in root.tables(1) if _calls(plan, backend)}
+
+
+def _calls(plan: Table, backend: str) -> bool:
+    return any(delegate.text(0) == backend for delegate in plan.tables(7))
+
+
+def _boundary(plan: Table) -> Boundary:
+    return Boundary(
+        input_orders=tuple(_order(tensor) for tensor in _tensors(plan, 3)),
+        output_gpu=next((gpu for tensor in _tensors(plan, 4) if (gpu := _gpu(tensor)) is not None), None),
+    )
+
+
+def _tensors(plan: Table, field: int) -> Iterator[Table | None]:
+    """Yield the tensor of each input (field 3) or output (4), None for other values."""
+    for index in plan.numbers(field):
+        value = plan.item(2, index)
+        yield value.table(1) if value.integer(0, "B") == _TENSOR else None
+
+
+def _order(tensor: Table | None) -> Order | None:
+    order = () if tensor is None else tensor.numbers(3, "B")
+    return None if order == tuple(range(len(order))) else order
+
+
+def _gpu(tensor: Table | None) -> int | None:
+    extra = None if tensor is None else tensor.table(9)
+    return extra.integer(4, "b") if extra is not None and extra.integer(3, "b") == _CUDA else None

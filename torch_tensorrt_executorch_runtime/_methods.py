@@ -1,0 +1,139 @@
+"""What the methods of our programs do in Python beyond ExecuTorch's own.
+
+The methods that ``executorch.runtime`` gives for programs with TensorRT engines convert inputs that lie otherwise in
+memory than the program expects, and have results on the GPU copied on the stream that the caller chose.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from torch_tensorrt_executorch_runtime import _loader
+from torch_tensorrt_executorch_runtime._boundary import Boundary, map_file, read_boundaries
+from torch_tensorrt_executorch_runtime._current_stream import on_callers_stream
+from torch_tensorrt_executorch_runtime._layouts import with_layouts
+
+__all__ = ["SWITCH_VARIABLE", "install"]
+
+SWITCH_VARIABLE = "TENSORRT_EXECUTORCH_CONVERT_LAYOUTS"
+
+_MARK = "_is_tensorrts"
+_PARAMETERS = {
+    ("Runtime", "load_program"): ["self", "data"],
+    ("Program", "load_method"): ["self", "name"],
+    ("Method", "execute"): ["self", "inputs"],
+}
+_LOGGER = logging.getLogger("torch_tensorrt_executorch_runtime")
+
+
+def install(runtime: Any) -> None:
+    """Let ``executorch.runtime`` give programs with TensorRT engines whose methods take any layout and any stream.
+
+    Other programs, and ExecuTorch's classes themselves, stay as they are. Doing it again changes nothing. Where
+    ExecuTorch's classes are not as expected, one log line says so and nothing is changed.
+    """
+    try:
+        if not hasattr(runtime.Runtime.load_program, _MARK):
+            _check_classes(runtime)
+            runtime.Runtime.load_program = _loading(runtime.Runtime.load_program, _program_class(runtime))
+    except Exception as error:
+        _step_aside(
+            "Inputs are not converted, and results not copied on the caller's stream, by this ExecuTorch", error
+        )
+
+
+def _check_classes(runtime: Any) -> None:
+    for (owner, name), expected in _PARAMETERS.items():
+        found = list(inspect.signature(getattr(getattr(runtime, owner), name)).parameters)
+        if found[: len(expected)] != expected:
+            raise TypeError(f"{owner}.{name} takes {found}, but {expected} is expected")
+
+
+def _program_class(runtime: Any) -> Any:
+    """Return the class of programs with engines, a `Program` whose methods are those of this module."""
+
+    class Method(runtime.Method):  # type: ignore[misc]
+        _tensorrt_boundary: Boundary
+
+        def execute(self, inputs: Sequence[Any]) -> Sequence[Any]:
+            boundary = self._tensorrt_boundary
+            inputs = with_layouts(inputs, boundary.input_orders)
+            outputs: Sequence[Any]
+            if boundary.output_gpu is None:
+                outputs = super().execute(inputs)
+            else:
+                # ExecuTorch copies them on PyTorch's current stream, which knows nothing of the engine's.
+                with on_callers_stream(boundary.output_gpu):
+                    outputs = super().execute(inputs)
+            return outputs
+
+    class Program(runtime.Program):  # type: ignore[misc]
+        _tensorrt_boundaries: Mapping[str, Boundary]
+
+        def load_method(self, name: str) -> Any:
+            method = super().load_method(name)
+            boundary = self._tensorrt_boundaries.get(name)
+            if boundary is not None and type(method) is runtime.Method:
+                method._tensorrt_boundary = boundary
+                method.__class__ = Method
+            return method
+
+    derived: Any
+    for derived in (Method, Program):
+        functools.update_wrapper(derived, derived.__base__, updated=())
+        # Refused here, and not at a call, should objects of the one not be able to become objects of the other.
+        object.__new__(derived.__base__).__class__ = derived
+    return Program
+
+
+def _loading(load: Any, program_class: Any) -> Any:
+    @functools.wraps(load)
+    def load_program(self: Any, data: Any, **options: Any) -> Any:
+        program = load(self, data, **options)
+        _prepare(program, data, program_class)
+        return program
+
+    setattr(load_program, _MARK, True)
+    return load_program
+
+
+def _prepare(program: Any, data: Any, program_class: Any) -> None:
+    """Make a program with engines one of ours. The file was just read, so it is read again now."""
+    if type(program) is not program_class.__base__:
+        return
+    try:
+        content = map_file(data) if isinstance(data, str | Path) else memoryview(program._data)
+        boundaries = read_boundaries(content, _loader.BACKEND_NAME)
+    except Exception as error:
+        _step_aside("The inputs that a program expects cannot be read, so they are not converted", error)
+        return
+    if boundaries:
+        program._tensorrt_boundaries = boundaries if _converts() else _without_orders(boundaries)
+        program.__class__ = program_class
+
+
+def _converts() -> bool:
+    return os.environ.get(SWITCH_VARIABLE, "").strip().lower() not in {"0", "false", "no"}
+
+
+def _without_orders(boundaries: dict[str, Boundary]) -> dict[str, Boundary]:
+    return {name: dataclasses.replace(boundary, input_orders=()) for name, boundary in boundaries.items()}
+
+
+@functools.cache
+def _warn_once(text: str) -> None:
+    _LOGGER.warning("%s", text)
+
+
+def _step_aside(text: str, error: Exception) -> None:
+    _warn_once(
+        f"{text} ({error}). Give tensors in the program's layout: call .contiguous(); and enter torch.cuda.stream() "
+        "beside caller_stream()."
+    )
