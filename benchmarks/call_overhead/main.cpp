@@ -128,14 +128,15 @@ class BareEngine {
             std::move(*graph)};
   }
 
-  void enqueue() {
-    context_.enqueue(stream_.view().get());
-    cudaStreamSynchronize(stream_.view().get());
+  void enqueue(StreamView stream) {
+    context_.enqueue(stream.get());
+    cudaStreamSynchronize(stream.get());
   }
-  void launch() {
-    static_cast<void>(graph_.launch(stream_.view()));
-    cudaStreamSynchronize(stream_.view().get());
+  void launch(StreamView stream) {
+    static_cast<void>(graph_.launch(stream));
+    cudaStreamSynchronize(stream.get());
   }
+  StreamView stream() const { return stream_.view(); }
 
  private:
   BareEngine(Engine engine, RuntimeConfig config, Context context, Stream stream, Graph graph)
@@ -266,28 +267,33 @@ int main(int argc, char** argv) {
   Program replay(argv[1], true);
   auto stream = Stream::create();
   require(stream.ok(), "creating a stream");
-  const auto on_stream = [&](Program& program, bool wait) {
+  const auto on_stream = [&](Program& program) {
     const CallerStreamGuard guard(stream->view().get());
     program.call();
-    if (wait) {
-      cudaStreamSynchronize(stream->view().get());
-    }
+    cudaStreamSynchronize(stream->view().get());
   };
   std::vector<Variant> variants = {
-      {"bare_enqueue", [&] { bare.enqueue(); }, {}},
+      {"bare_enqueue", [&] { bare.enqueue(StreamView::per_thread()); }, {}},
       {"plain", [&] { plain.call(); }, {}},
-      {"plain_caller_stream", [&] { on_stream(plain, true); }, {}},
-      {"bare_graph_launch", [&] { bare.launch(); }, {}},
+      {"bare_enqueue_own_stream", [&] { bare.enqueue(bare.stream()); }, {}},
+      {"plain_caller_stream", [&] { on_stream(plain); }, {}},
+      {"bare_graph_launch", [&] { bare.launch(StreamView::per_thread()); }, {}},
       {"replay", [&] { replay.call(); }, {}},
-      {"replay_caller_stream", [&] { on_stream(replay, true); }, {}},
+      {"bare_graph_launch_own_stream", [&] { bare.launch(bare.stream()); }, {}},
+      {"replay_caller_stream", [&] { on_stream(replay); }, {}},
   };
   take_turns(variants);
   for (Variant& variant : variants) {
     results["call_us." + variant.name] = median(std::move(variant.times));
   }
-  const double enqueue = results["call_us.bare_enqueue"];
-  const double launch = results["call_us.bare_graph_launch"];
-  results["ratio.call_vs_bare_enqueue"] = results["call_us.plain"] / enqueue;
-  results["ratio.replay_vs_bare_launch"] = results["call_us.replay"] / launch;
+  // Each way to call is compared with the bare engine on a stream of the same kind: a stream that the legacy
+  // default stream waits for, as every thread's own does, costs more for each kernel. The worse way counts.
+  const auto ratio = [&](const std::string& ours, const std::string& bare_engine) {
+    return std::max(
+        results["call_us." + ours] / results["call_us." + bare_engine],
+        results["call_us." + ours + "_caller_stream"] / results["call_us." + bare_engine + "_own_stream"]);
+  };
+  results["ratio.call_vs_bare_enqueue"] = ratio("plain", "bare_enqueue");
+  results["ratio.replay_vs_bare_launch"] = ratio("replay", "bare_graph_launch");
   print(results);
 }
