@@ -76,16 +76,21 @@ def main() -> int:
     parser.add_argument("--programs", type=Path, required=True)
     parser.add_argument("--gpu-cases", type=Path, required=True)
     parser.add_argument("--call-overhead", type=Path, help="folder with <model>.json of benchmarks/call_overhead")
+    parser.add_argument("--only", nargs="+", choices=CPP_CASES, help="these C++ cases and nothing else")
     parser.add_argument("--output", type=Path, required=True)
     arguments = parser.parse_args()
     arguments.output.unlink(missing_ok=True)
-    recorder = Recorder(arguments.output, expected=EXPECTED)
+    recorder = Recorder(arguments.output, expected=() if arguments.only else EXPECTED)
     recorder.write()
-    for case in CPP_CASES:
+    for case in arguments.only or CPP_CASES:
         cpp_cases.run(arguments.gpu_cases, case, arguments.programs, recorder)
     for part in (
-        lambda: _call_overhead(arguments.call_overhead, recorder),
-        lambda: _python_cases(arguments.programs, recorder),
+        ()
+        if arguments.only
+        else (
+            lambda: _call_overhead(arguments.call_overhead, recorder),
+            lambda: _python_cases(arguments.programs, recorder),
+        )
     ):
         try:
             part()

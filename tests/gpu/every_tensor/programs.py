@@ -170,6 +170,9 @@ def _memory_modes() -> dict[str, Program]:
     programs["affine.per_method"] = Program(
         Affine, _integers(64, 128), _per_method, methods=("forward", "forward_from_host")
     )
+    second = {"device": "cuda:1"}
+    programs["affine.second_gpu"] = Program(Affine, _integers(64, 128), options=second)
+    programs["affine.second_gpu_device"] = Program(Affine, _integers(64, 128), _ON_DEVICE, options=second)
     for size in (1, 64):
         inputs = _integers(size * MEBIBYTE // 4)
         programs[f"copy_{size}mb.host"] = Program(Affine, inputs)

@@ -185,24 +185,71 @@ void pointer_kinds(Folder programs) {
   });
 }
 
-/// Memory of another GPU is refused by name, and the caller's GPU stays current. Needs two GPUs.
+namespace {
+
+int current_gpu() {
+  int device = -1;
+  gpu::check(cudaGetDevice(&device), "cudaGetDevice");
+  return device;
+}
+
+/// Makes a GPU the current one for as long as this lives.
+class CurrentGpu {
+ public:
+  explicit CurrentGpu(int device) : before_(current_gpu()) {
+    gpu::check(cudaSetDevice(device), "cudaSetDevice");
+  }
+  ~CurrentGpu() { cudaSetDevice(before_); }
+  CurrentGpu(const CurrentGpu&) = delete;
+  CurrentGpu& operator=(const CurrentGpu&) = delete;
+
+ private:
+  int before_;
+};
+
+/// Runs a program of either GPU while the other one is current, which it must stay.
+double wrong_beside(Folder programs, const std::string& mode, int program_gpu, Where where, Device claim) {
+  const int other = 1 - program_gpu;
+  const CurrentGpu loading(other);
+  Program program(programs / ("affine." + mode + ".pte"));
+  size_t count = 0;
+  for (int seed = 0; seed < kCalls; ++seed) {
+    const CurrentGpu owner(program_gpu);
+    Memory memory(where, program.input_bytes());
+    const auto x = numbers(memory.size_bytes() / sizeof(float), seed);
+    memory.fill(x);
+    const CurrentGpu running(other);
+    const void* y = program.run(program.tensor(memory.data(), claim));
+    if (current_gpu() != other) throw std::runtime_error("the caller's GPU is no longer current");
+    count += wrong_at(x, y);
+  }
+  return static_cast<double>(count);
+}
+
+}  // namespace
+
+/// Programs of a GPU that is not the current one, and memory of a GPU that is not the program's. Needs two
+/// GPUs.
 void other_gpu(Folder programs) {
   int devices = 0;
   gpu::check(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
   if (devices < 2) return;
   check("pointer.other_gpu", [&] {
     Program program(programs / "affine.device.pte");
-    gpu::check(cudaSetDevice(1), "cudaSetDevice");
+    const CurrentGpu second(1);
     Memory elsewhere(Where::kDevice, program.input_bytes());
     const bool is_refused = !program.module().forward(program.on_device(elsewhere.data())).ok();
-    int current = -1;
-    gpu::check(cudaGetDevice(&current), "cudaGetDevice");
-    gpu::check(cudaSetDevice(0), "cudaSetDevice");
     if (!is_refused) throw std::runtime_error("the memory of GPU 1 was not refused");
-    if (current != 1) throw std::runtime_error("the caller's GPU is no longer current");
-    return wrong_calls(program, Where::kDevice, DeviceType::CUDA,
-                       [&](const EValue& x) { return program.run(x); });
+    if (current_gpu() != 1) throw std::runtime_error("the caller's GPU is no longer current");
+    return 0.0;
   });
+  const auto beside = [&](const char* mode, int gpu, Where where, Device claim) {
+    check(std::string("two_gpus.") + mode, [&] { return wrong_beside(programs, mode, gpu, where, claim); });
+  };
+  beside("default", 0, Where::kPageable, Device(DeviceType::CPU));
+  beside("device", 0, Where::kDevice, Device(DeviceType::CUDA, 0));
+  beside("second_gpu", 1, Where::kPageable, Device(DeviceType::CPU));
+  beside("second_gpu_device", 1, Where::kDevice, Device(DeviceType::CUDA, 1));
 }
 
 void device_path(Folder programs) {

@@ -53,11 +53,11 @@ class Program {
   size_t input_bytes(const std::string& method = "forward") { return info(method, 0).nbytes(); }
 
   /// A tensor of the shape and type of an input, on memory of the caller.
-  TensorPtr tensor(void* data, executorch::runtime::etensor::DeviceType claim,
+  TensorPtr tensor(void* data, executorch::runtime::etensor::Device claim,
                    const std::string& method = "forward", size_t index = 0) {
     const auto meta = info(method, index);
     return executorch::extension::from_blob(data, {meta.sizes().begin(), meta.sizes().end()},
-                                            meta.scalar_type(), executorch::runtime::etensor::Device(claim));
+                                            meta.scalar_type(), claim);
   }
   TensorPtr on_device(void* data, const std::string& method = "forward") {
     return tensor(data, executorch::runtime::etensor::DeviceType::CUDA, method);
