@@ -62,11 +62,23 @@ def _program_class(runtime: Any) -> Any:
     class Method(runtime.Method):  # type: ignore[misc]
         _tensorrt_boundary: Boundary
 
-        def execute(self, inputs: Sequence[Any]) -> Sequence[Any]:
+        def execute(self, inputs: Sequence[Any], *, clone_outputs: bool = True) -> Sequence[Any]:
+            """Execute the method.
+
+            Args:
+                inputs: Tensors and other values, in any memory layout.
+                clone_outputs: False gives results that lie in the method's own memory: each call saves a copy of them,
+                    and overwrites those of the call before. Use them only while method and program are there.
+
+            Returns:
+                The results. Those on the GPU are ready in the order of the caller's stream, where there is one.
+            """
             boundary = self._tensorrt_boundary
             inputs = with_layouts(inputs, boundary.input_orders)
             outputs: Sequence[Any]
-            if boundary.output_gpu is None:
+            if not clone_outputs:
+                outputs = self._method(inputs, clone_outputs=False)
+            elif boundary.output_gpu is None:
                 outputs = super().execute(inputs)
             else:
                 # ExecuTorch copies them on PyTorch's current stream, which knows nothing of the engine's.

@@ -76,7 +76,7 @@ class Model:
         def call() -> Tensor:
             values = self.inputs
             for method in methods:
-                values = method.execute(values) if clone else method._method(values, clone_outputs=False)
+                values = method.execute(values, clone_outputs=clone)
             return values[0]
 
         name = "ours_plain" if not graphs else "ours" if clone else "ours_outputs_not_cloned"

@@ -146,7 +146,7 @@ def _callers(loaded: Any, method: MethodInfo, inputs: list[Any], wait: Any) -> d
     """Return the ways to call the method: as everybody does, and without the clones of outputs on the GPU."""
     callers = {"delegate": Caller(loaded.execute, inputs, wait)}
     if any(value.device != "cpu" for value in method.outputs):
-        without_clones = functools.partial(loaded._method, clone_outputs=False)
+        without_clones = functools.partial(loaded.execute, clone_outputs=False)
         callers["delegate_uncloned"] = Caller(without_clones, inputs, wait)
     return callers
 

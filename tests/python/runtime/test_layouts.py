@@ -178,6 +178,16 @@ CASES = {
             with package.caller_stream(7):
                 assert load("add_one").execute((x,)) is None, "results in host memory"
     """,
+    "results_may_stay_in_the_memory_of_the_method": f"""
+        method, rows = load("add_one"), counted(2, 3)
+        (cloned,), (stays,) = method.execute((rows,)), method.execute((rows,), clone_outputs=False)
+        same(stays, rows + 1)
+        (again,) = method.execute((rows + 10,), clone_outputs=False)
+        assert again.data_ptr() == stays.data_ptr() != cloned.data_ptr()
+        same(stays, rows + 11), same(cloned, rows + 1)
+        last = {IMAGE}.to(memory_format=torch.channels_last)
+        same(load("layout_plain").execute((last,), clone_outputs=False)[0], last * 3)
+    """,
     "a_pytorch_without_cuda_has_no_stream_to_choose": f"""
         from {PACKAGE}._current_stream import on_callers_stream
         with mock.patch.object(torch._C, "_cuda_getCurrentRawStream", None, create=True), package.caller_stream(7):
