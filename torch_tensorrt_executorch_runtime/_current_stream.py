@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any
 
 import torch
 
 from torch_tensorrt_executorch_runtime import _loader
 
-__all__ = ["on_callers_stream"]
+__all__ = ["stream_to_follow"]
 
 # It takes a tenth of what torch.cuda.current_stream() takes. A PyTorch for the CPU alone does not have it.
 _CURRENT = "_cuda_getCurrentRawStream"
 
 
-def on_callers_stream(device: int) -> contextlib.AbstractContextManager[Any]:
-    """Make the caller's stream PyTorch's current one on GPU ``device``.
+def stream_to_follow(device: int) -> Any:
+    """Return the caller's stream on GPU ``device`` as PyTorch's; None when PyTorch uses it already.
 
-    Without a choice of the caller's nothing changes: the delegate then waits for what it runs.
+    None without a choice of the caller's, too: the delegate then waits for what it runs.
     """
     handle = _loader.native().get_caller_stream()
+    if handle is None:
+        return None
     current = getattr(torch._C, _CURRENT, None)
-    if handle is None or current is None or current(device) == handle:
-        return contextlib.nullcontext()
-    stream = torch.cuda.ExternalStream(handle, device=device)  # type: ignore[no-untyped-call]
-    return torch.cuda.stream(stream)
+    if current is None or current(device) == handle:
+        return None
+    return torch.cuda.ExternalStream(handle, device=device)  # type: ignore[no-untyped-call]

