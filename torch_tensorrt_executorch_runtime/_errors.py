@@ -14,6 +14,7 @@ __all__ = [
     "OptionError",
     "ProgramError",
     "UnsupportedSourceError",
+    "kind_of",
 ]
 
 
@@ -47,3 +48,9 @@ class ExportError(DelegateError):
 
 class UnsupportedSourceError(ExportError, TypeError):
     """The object given to the export is of a kind that it does not know."""
+
+
+def kind_of(value: object) -> str:
+    """Return the type of a value as sentences name it, such as "an int"."""
+    name = type(value).__name__
+    return f"a{'n' if name[0] in 'aeiouAEIOU' else ''} {name}"

@@ -31,6 +31,8 @@ def with_layouts(inputs: Sequence[Any], orders: Sequence[Order | None]) -> Seque
         inputs: What the caller gave.
         orders: One for each input of the program, as a `Boundary` has them.
     """
+    if isinstance(inputs, Tensor):
+        inputs = (inputs,)  # as ExecuTorch takes it
     for x, order in zip(inputs, orders):  # noqa: B905 - saying strict=False costs a third of this loop
         if isinstance(x, Tensor) and not (x.is_contiguous() if order is None else _lies_in(x, order)):
             break

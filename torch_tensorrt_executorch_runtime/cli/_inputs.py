@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from torch_tensorrt_executorch_runtime._errors import DelegateError
+from torch_tensorrt_executorch_runtime._errors import DelegateError, kind_of
 from torch_tensorrt_executorch_runtime.cli import _output
 from torch_tensorrt_executorch_runtime.inspect import MethodInfo, ValueInfo
 
@@ -80,7 +80,7 @@ def _read_tensor(path: Path) -> Any:
         reason = str(error).strip().splitlines() or [type(error).__name__]
         raise DelegateError(f"{path} cannot be read as a file of torch.save: {reason[0]}") from error
     if not isinstance(tensor, torch.Tensor):
-        raise DelegateError(f"{path} holds a {type(tensor).__name__}, but one tensor is expected. Save it alone.")
+        raise DelegateError(f"{path} holds {kind_of(tensor)}, but one tensor is expected. Save it alone.")
     return tensor.detach()
 
 

@@ -11,7 +11,7 @@ import torch
 from torch.export import ExportedProgram
 
 from torch_tensorrt_executorch_runtime._blob import Alias, Binding, BlobMetadata, pack_blob
-from torch_tensorrt_executorch_runtime._errors import ExportError, UnsupportedSourceError
+from torch_tensorrt_executorch_runtime._errors import ExportError, UnsupportedSourceError, kind_of
 from torch_tensorrt_executorch_runtime.export import _progress
 from torch_tensorrt_executorch_runtime.export._operator_support import is_engine_call
 from torch_tensorrt_executorch_runtime.export._profiles import static_shape
@@ -54,7 +54,7 @@ def export_compiled(
     """
     if not isinstance(module, torch.fx.GraphModule):
         raise UnsupportedSourceError(
-            f"The source is a {type(module).__name__} with a compiled part inside, but only the GraphModule that "
+            f"The source is {kind_of(module)} with a compiled part inside, but only the GraphModule that "
             "torch_tensorrt.dynamo.compile returns can be exported. Give that, or the module before it was compiled."
         )
     if retrace and not arguments and not keywords:

@@ -11,6 +11,8 @@ import torch
 from torch.export import Dim
 from torch.utils import _pytree as pytree
 
+from torch_tensorrt_executorch_runtime._errors import kind_of
+
 __all__ = ["Example"]
 
 
@@ -21,6 +23,22 @@ class Example:
     arguments: Sequence[Any] | None
     keywords: Mapping[str, Any] | None
     dynamic_shapes: Any
+
+    def __post_init__(self) -> None:
+        """Refuse what PyTorch would take apart and complain of somewhere inside.
+
+        Raises:
+            TypeError: The inputs are no sequence, or the keyword inputs no mapping from names.
+        """
+        arguments, keywords = self.arguments, self.keywords
+        if arguments is not None and (isinstance(arguments, str) or not isinstance(arguments, Sequence)):
+            raise TypeError(f"arg_inputs is {kind_of(arguments)}, but a tuple of inputs is expected: arg_inputs=(x,).")
+        if keywords is not None and not isinstance(keywords, Mapping):
+            raise TypeError(
+                f"kwarg_inputs is {kind_of(keywords)}, but a dict by name is expected: kwarg_inputs={{'x': x}}."
+            )
+        if not all(isinstance(name, str) for name in keywords or ()):
+            raise TypeError(f"kwarg_inputs has the keys {list(keywords or ())}, but names of arguments are expected.")
 
     @property
     def is_empty(self) -> bool:

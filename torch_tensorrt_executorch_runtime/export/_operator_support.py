@@ -23,6 +23,7 @@ __all__ = [
     "ConversionError",
     "NodeSupport",
     "Reason",
+    "excluded_names",
     "is_engine_call",
     "operator_name",
     "plain_overload",
@@ -97,7 +98,7 @@ class NodeSupport(OperatorSupportBase):
 
     Args:
         program: The edge program. It is not changed, and its weights are not read.
-        torch_executed_ops: Operators that the caller keeps out of TensorRT, as targets or names.
+        excluded: Operators that the caller keeps out of TensorRT, as :func:`excluded_names` gives them.
         failed_ops: Names of operators whose conversion has failed.
         use_fp32_acc: Must be what the engines are built with.
         decompose_attention: Must be what the engines are built with.
@@ -107,13 +108,13 @@ class NodeSupport(OperatorSupportBase):
         self,
         program: ExportedProgram,
         *,
-        torch_executed_ops: Collection[Any] = (),
+        excluded: frozenset[str] = frozenset(),
         failed_ops: Collection[str] = (),
         use_fp32_acc: bool = False,
         decompose_attention: bool = False,
     ) -> None:
         self._twin = build_twin(program)
-        self._excluded = {_excluded_name(target) for target in torch_executed_ops}
+        self._excluded = excluded
         registry = importlib.import_module("torch_tensorrt.dynamo.conversion._ConverterRegistry")
         self._failed = frozenset(failed_ops)
         self._converters = registry.DYNAMO_CONVERTERS
@@ -219,12 +220,39 @@ def _is_pool_without_indices(node: torch.fx.Node) -> bool:
     )
 
 
+def excluded_names(targets: Any) -> frozenset[str]:
+    """Return the names of operators that the caller keeps out of TensorRT.
+
+    Raises:
+        TypeError: ``targets`` is no list or set.
+        ValueError: One of them is no operator that PyTorch has.
+    """
+    if isinstance(targets, str) or not isinstance(targets, Collection):
+        raise TypeError(
+            f"torch_executed_ops is {targets!r}, but a list or set of operators is expected, such as ['aten.erf']."
+        )
+    return frozenset(map(_excluded_name, targets))
+
+
 def _excluded_name(target: Any) -> str:
     if isinstance(target, str):
-        return target.removeprefix("torch.ops.")
+        name = target.removeprefix("torch.ops.")
+        if not _is_operator(name):
+            raise ValueError(
+                f"torch_executed_ops holds {target!r}, but PyTorch has no such operator. Give torch.ops.aten.erf, "
+                "torch.ops.aten.erf.default or a name such as 'aten.erf'; the export's report names what is in a model."
+            )
+        return name
     if isinstance(target, torch._ops.OpOverloadPacket):
         return _packet_name(target)
     return operator_name(target)
+
+
+def _is_operator(name: str) -> bool:
+    namespace, _, operator_and_overload = name.partition(".")
+    packet_name, _, overload = operator_and_overload.partition(".")
+    packet = getattr(getattr(torch.ops, namespace, None), packet_name, None) if packet_name else None
+    return isinstance(packet, torch._ops.OpOverloadPacket) and overload in ("", *packet.overloads())  # type: ignore[no-untyped-call]
 
 
 def _packet_name(target: Any) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from executorch.exir.backend.compile_spec_schema import CompileSpec
 
-from torch_tensorrt_executorch_runtime._errors import ExportError
+from torch_tensorrt_executorch_runtime._errors import ExportError, kind_of
 
 __all__ = [
     "BUDGET_SPEC",
@@ -187,7 +187,7 @@ def _refuse_handwritten(specs: Sequence[CompileSpec]) -> None:
     seen: set[str] = set()
     for spec in specs:
         if not isinstance(spec, CompileSpec):
-            raise TypeError(f"compile_specs holds a {type(spec).__name__}, but CompileSpec objects are expected.")
+            raise TypeError(f"compile_specs holds {kind_of(spec)}, but CompileSpec objects are expected.")
         if spec.key in options:
             raise ValueError(f"compile_specs holds {spec.key!r}. Pass {options[spec.key]}= instead.")
         if spec.key in (OPTIONS_SPEC, REPORT_SPEC):

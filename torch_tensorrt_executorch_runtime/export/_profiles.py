@@ -12,7 +12,7 @@ from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 from torch_tensorrt_executorch_runtime._blob import Profile
-from torch_tensorrt_executorch_runtime._errors import ExportError
+from torch_tensorrt_executorch_runtime._errors import ExportError, kind_of
 
 __all__ = ["RANGES_META", "EngineInput", "SizeRange", "engine_inputs", "program_ranges", "size_range", "static_shape"]
 
@@ -92,7 +92,7 @@ def _engine_input(node: torch.fx.Node, ranges: _Ranges) -> EngineInput:
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor):
         raise ExportError(
-            f"The engine's input {node.name!r} is a {type(value).__name__}, but engines take tensors only. "
+            f"The engine's input {node.name!r} is {kind_of(value)}, but engines take tensors only. "
             "Lower the model with torch_tensorrt_executorch_runtime.export.lower, which computes sizes inside."
         )
     shape = static_shape(value)

@@ -12,7 +12,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.passes import move_to_device_pass
 
-from torch_tensorrt_executorch_runtime._errors import ExportError, UnsupportedSourceError
+from torch_tensorrt_executorch_runtime._errors import ExportError, UnsupportedSourceError, kind_of
 from torch_tensorrt_executorch_runtime.export._containers import with_writable_containers
 from torch_tensorrt_executorch_runtime.export._examples import Example
 from torch_tensorrt_executorch_runtime.export._operator_support import is_engine_call
@@ -80,7 +80,7 @@ def methods_of(
     elif isinstance(source, torch.nn.Module):
         return {"forward": _module(source, example, retrace=bool(retrace), use_legacy_exporter=use_legacy_exporter)}
     else:
-        raise UnsupportedSourceError(f"The source is a {type(source).__name__}. {_WHAT_IS_SUPPORTED}")
+        raise UnsupportedSourceError(f"The source is {kind_of(source)}. {_WHAT_IS_SUPPORTED}")
     return {name: _method(program, name) for name, program in programs.items()}
 
 
@@ -105,7 +105,7 @@ def _mapping(source: Mapping[Any, Any], example: Example, retrace: bool | None) 
             raise ValueError(f"The method name {name!r} is not a Python identifier. Rename it.")
         if not isinstance(program, ExportedProgram):
             raise UnsupportedSourceError(
-                f"Method {name!r} is a {type(program).__name__}, but a dict of methods takes ExportedPrograms. "
+                f"Method {name!r} is {kind_of(program)}, but a dict of methods takes ExportedPrograms. "
                 "Export it with torch.export.export first."
             )
         twin = names_by_id.setdefault(id(program), name)
@@ -136,8 +136,7 @@ def _module(module: torch.nn.Module, example: Example, *, retrace: bool, use_leg
         return _compiled(module, example, retrace=retrace, use_legacy_exporter=use_legacy_exporter)
     if example.is_empty:
         raise UnsupportedSourceError(
-            f"The source is a {type(module).__name__} and there are no example inputs to export it with. "
-            "Pass arg_inputs=(...)."
+            f"The source is {kind_of(module)} and there are no example inputs to export it with. Pass arg_inputs=(...)."
         )
     return _method(_export(module, example), "forward")
 

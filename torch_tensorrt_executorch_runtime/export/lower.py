@@ -13,7 +13,7 @@ import torch
 from executorch.exir import EdgeCompileConfig, EdgeProgramManager, to_edge_transform_and_lower
 from executorch.exir.backend.partitioner import Partitioner
 
-from torch_tensorrt_executorch_runtime._errors import ExportError
+from torch_tensorrt_executorch_runtime._errors import ExportError, kind_of
 from torch_tensorrt_executorch_runtime.export import _progress
 from torch_tensorrt_executorch_runtime.export._keywords import LowerKeywords, check_keywords
 from torch_tensorrt_executorch_runtime.export._operator_support import ConversionError
@@ -193,7 +193,7 @@ def _as_list(value: Any, option: str) -> list[Any]:
     if value is None:
         return []
     if not isinstance(value, Sequence) or isinstance(value, str | bytes):
-        raise TypeError(f"{option} is a {type(value).__name__}, but a list, or a dict of lists by method, is expected.")
+        raise TypeError(f"{option} is {kind_of(value)}, but a list, or a dict of lists by method, is expected.")
     return list(value)
 
 
@@ -202,9 +202,7 @@ def _check_method_names(extra: Mapping[str, Sequence[Any]]) -> None:
     for name, partitioners in extra.items():
         for partitioner in partitioners:
             if not isinstance(partitioner, Partitioner):
-                raise TypeError(
-                    f"partitioners holds a {type(partitioner).__name__}, but ExecuTorch Partitioners are expected."
-                )
+                raise TypeError(f"partitioners holds {kind_of(partitioner)}, but ExecuTorch Partitioners are expected.")
             specs = getattr(getattr(partitioner, "delegation_spec", None), "compile_specs", None) or ()
             for spec in specs:
                 if spec.key == "method_name" and bytes(spec.value).decode() != name:

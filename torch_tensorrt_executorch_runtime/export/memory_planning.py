@@ -12,7 +12,7 @@ from executorch.exir import ExecutorchBackendConfig
 from executorch.exir.passes import MemoryPlanningPass
 from torch.utils import _pytree as pytree
 
-from torch_tensorrt_executorch_runtime._errors import ExportError
+from torch_tensorrt_executorch_runtime._errors import ExportError, kind_of
 
 __all__ = ["TENSOR_ALIGNMENT", "DeviceSafeMemoryPlanningPass", "device_safe_config", "of_method"]
 
@@ -75,7 +75,7 @@ def device_safe_config(config: ExecutorchBackendConfig | None, methods: tuple[st
     """
     config = _default_config() if config is None else config
     if not isinstance(config, ExecutorchBackendConfig):
-        raise TypeError(f"backend_config is a {type(config).__name__}, but an ExecutorchBackendConfig is expected.")
+        raise TypeError(f"backend_config is {kind_of(config)}, but an ExecutorchBackendConfig is expected.")
     for option in ("memory_planning_pass", "propagate_device_config"):
         _check_methods(option, getattr(config, option), methods)
     _check_skips(config, methods)

@@ -19,7 +19,12 @@ from torch_tensorrt_executorch_runtime._errors import ExportError
 from torch_tensorrt_executorch_runtime.export._backend_lookup import prefer_own_backend
 from torch_tensorrt_executorch_runtime.export._compiled_kernels import check_machine
 from torch_tensorrt_executorch_runtime.export._layout import in_default_layout
-from torch_tensorrt_executorch_runtime.export._operator_support import NodeSupport, is_engine_call, plain_overload
+from torch_tensorrt_executorch_runtime.export._operator_support import (
+    NodeSupport,
+    excluded_names,
+    is_engine_call,
+    plain_overload,
+)
 from torch_tensorrt_executorch_runtime.export._options import (
     REPORT_SPEC,
     TARGET_DEVICE_SPEC,
@@ -61,7 +66,8 @@ class TensorRTPartitioner(Partitioner):  # type: ignore[misc]
 
     Raises:
         ExportError: Options that contradict each other, or kernels that cannot be compiled on this machine.
-        TypeError: An unknown option.
+        TypeError: An unknown option, or one of the wrong type.
+        ValueError: ``torch_executed_ops`` holds what is no operator.
     """
 
     def __init__(
@@ -94,7 +100,7 @@ class TensorRTPartitioner(Partitioner):  # type: ignore[misc]
         self.kept_whole: frozenset[Any] = frozenset()
         given = device is not None or any(spec.key == TARGET_DEVICE_SPEC for spec in compile_specs or ())
         self._device = device_index_of(specs) if given else None
-        self._excluded = tuple(torch_executed_ops)
+        self._excluded = excluded_names(torch_executed_ops)
         self._min_block_size = min_block_size
         self._decomposed: frozenset[Any] = frozenset()
         self._failed: frozenset[str] = frozenset()
@@ -144,7 +150,7 @@ class TensorRTPartitioner(Partitioner):  # type: ignore[misc]
         else:
             support = NodeSupport(
                 exported_program,
-                torch_executed_ops=self._excluded,
+                excluded=self._excluded,
                 failed_ops=self._failed,
                 use_fp32_acc=self.options.use_fp32_acc,
                 decompose_attention=decomposes_attention(self.options),
@@ -200,7 +206,7 @@ class TensorRTPartitioner(Partitioner):  # type: ignore[misc]
             return set()
         support = NodeSupport(
             program,
-            torch_executed_ops=self._excluded,
+            excluded=self._excluded,
             failed_ops=self._failed,
             use_fp32_acc=self.options.use_fp32_acc,
             decompose_attention=decomposes_attention(self.options),

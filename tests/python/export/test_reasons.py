@@ -87,6 +87,18 @@ def test_the_caller_can_keep_an_operator_out(excluded):
     check_against_eager(result, module, torch.rand(3))
 
 
+@pytest.mark.parametrize("name", ["aten.foo", "tanh", "aten.tanh.out_of_nowhere", "aten::tanh", "", "nowhere.tanh"])
+def test_a_name_that_is_no_operator_is_refused(name):
+    with pytest.raises(ValueError, match=r"torch_executed_ops holds .*, but PyTorch has no such operator"):
+        lower_model(One(torch.tanh), torch.rand(3), torch_executed_ops=[name])
+
+
+@pytest.mark.parametrize("operators", ["aten.tanh", 3, None])
+def test_operators_to_keep_out_come_as_a_list(operators):
+    with pytest.raises(TypeError, match=r"torch_executed_ops is .*, but a list or set of operators is expected"):
+        lower_model(One(torch.tanh), torch.rand(3), torch_executed_ops=operators)
+
+
 def test_an_exclusion_does_not_leak_into_the_next_export():
     module = One(torch.tanh)
     lower_model(module, torch.rand(3), torch_executed_ops=["aten.tanh"])

@@ -13,6 +13,7 @@ from torch.export import Dim
 from torch_tensorrt_executorch_runtime._errors import ExportError, UnsupportedSourceError
 from torch_tensorrt_executorch_runtime.export._torch_tensorrt import load_torch_tensorrt
 from torch_tensorrt_executorch_runtime.export.lower import lower, lower_methods
+from torch_tensorrt_executorch_runtime.export.save import save
 
 X = torch.rand(2, 3)
 
@@ -159,7 +160,7 @@ def test_keeps_an_export_without_size_ranges_apart_from_one_with():
 @pytest.mark.parametrize(
     ("source", "text"),
     [
-        (3, "The source is a int. Give a torch.nn.Module"),
+        (3, "The source is an int. Give a torch.nn.Module"),
         ("model.pt", "The source is a str"),
         (torch.jit.script(nn.Linear(3, 4)), "a TorchScript module"),
         (torch.compile(nn.Linear(3, 4)), "made by torch.compile"),
@@ -174,6 +175,25 @@ def test_refuses_other_sources(source, text):
 def test_refuses_a_module_without_inputs():
     with pytest.raises(UnsupportedSourceError, match=r"there are no example inputs .* Pass arg_inputs=\(...\)"):
         lower_model(linear())
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"arg_inputs": X}, r"arg_inputs is a Tensor, but a tuple of inputs is expected: arg_inputs=\(x,\)"),
+        ({"inputs": X}, "arg_inputs is a Tensor"),
+        ({"arg_inputs": {"x": X}}, "arg_inputs is a dict"),
+        ({"arg_inputs": "x"}, "arg_inputs is a str"),
+        ({"arg_inputs": 3}, "arg_inputs is an int"),
+        ({"kwarg_inputs": X}, r"kwarg_inputs is a Tensor, but a dict by name is expected"),
+        ({"kwarg_inputs": [X]}, "kwarg_inputs is a list"),
+        ({"kwarg_inputs": {0: X}}, r"kwarg_inputs has the keys \[0\], but names of arguments are expected"),
+    ],
+)
+def test_inputs_of_a_wrong_kind_are_named(options, text, tmp_path):
+    with pytest.raises(TypeError, match=text):
+        save(torch.nn.ReLU(), tmp_path / "model.pte", **options)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("layer", [nn.Dropout(), nn.BatchNorm1d(3), nn.RReLU()])
@@ -240,7 +260,7 @@ def test_refuses_a_string_for_a_list(option):
 
 
 def test_refuses_what_is_no_partitioner():
-    with pytest.raises(TypeError, match="partitioners holds a object, but ExecuTorch Partitioners"):
+    with pytest.raises(TypeError, match="partitioners holds an object, but ExecuTorch Partitioners"):
         lower_model(linear(), X, partitioners=[object()])
 
 

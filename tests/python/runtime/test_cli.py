@@ -247,7 +247,7 @@ def test_export_refuses_with_a_sentence_and_writes_nothing(folder: Path) -> None
         "mymodels:broken raised ValueError: no weights found"
     )
     text = refused(command("export", "mymodels:number", "model.pte", cwd=folder))
-    assert "mymodels:number cannot be exported: The source is a int" in text
+    assert "mymodels:number cannot be exported: The source is an int" in text
     assert not (folder / "model.pte").exists()
 
 

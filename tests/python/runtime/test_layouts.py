@@ -90,6 +90,12 @@ CASES = {
         a, b, c = load("mixed").execute([y, n])
         same(a, y + 1), same(b, n + n), same(c, y.sum())
     """,
+    "one_tensor_instead_of_a_list": f"""
+        for name, y in (("layout_plain", {IMAGE}), ("layout_channels_last", {IMAGE}), ("add_one", counted(2, 3))):
+            for kind, view in views(y):
+                expected = view + 1 if name == "add_one" else view * 3
+                assert torch.equal(load(name).execute(view)[0], expected), (name, kind)
+    """,
     "dynamic_sizes": """
         for rows in (2, 8, 3):
             y = torch.arange(3.0 * rows).reshape(3, rows).t()
