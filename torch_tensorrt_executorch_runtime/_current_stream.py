@@ -13,6 +13,9 @@ __all__ = ["stream_to_follow"]
 # It takes a tenth of what torch.cuda.current_stream() takes. A PyTorch for the CPU alone does not have it.
 _CURRENT = "_cuda_getCurrentRawStream"
 
+# CUDA's other name of its default stream. PyTorch knows that by 0 only, and takes odd handles for numbers of its own.
+_LEGACY = 1
+
 
 def stream_to_follow(device: int) -> Any:
     """Return the caller's stream on GPU ``device`` as PyTorch's; None when PyTorch uses it already.
@@ -22,6 +25,8 @@ def stream_to_follow(device: int) -> Any:
     handle = _loader.native().get_caller_stream()
     if handle is None:
         return None
+    if handle == _LEGACY:
+        handle = 0
     current = getattr(torch._C, _CURRENT, None)
     if current is None or current(device) == handle:
         return None

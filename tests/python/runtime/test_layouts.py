@@ -181,6 +181,8 @@ CASES = {
                 with package.caller_stream(5):
                     assert method.execute((x,)) is None, "it is PyTorch's already"
                 assert method.execute((x,)) is None
+                with package.caller_stream(1):
+                    assert method.execute((x,)) == (gpu, 0), "CUDA's default stream by its other name"
             with package.caller_stream(7):
                 assert load("add_one").execute((x,)) is None, "results in host memory"
     """,
