@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 
 from torch_tensorrt_executorch_runtime import _loader
 
-__all__ = ["stream_to_follow"]
+__all__ = ["keep_for", "stream_to_follow"]
 
 # It takes a tenth of what torch.cuda.current_stream() takes. A PyTorch for the CPU alone does not have it.
 _CURRENT = "_cuda_getCurrentRawStream"
@@ -31,3 +32,13 @@ def stream_to_follow(device: int) -> Any:
     if current is None or current(device) == handle:
         return None
     return torch.cuda.ExternalStream(handle, device=device)  # type: ignore[no-untyped-call]
+
+
+def keep_for(stream: Any, values: Iterable[Any]) -> None:
+    """Let PyTorch give the memory of tensors on the GPU to nobody else before ``stream`` has passed what uses them.
+
+    Otherwise it would reuse a tensor that is dropped in the order of the stream for which it was made, only.
+    """
+    for value in values:
+        if isinstance(value, torch.Tensor) and value.is_cuda:
+            value.record_stream(stream)

@@ -19,7 +19,7 @@ import torch
 
 from torch_tensorrt_executorch_runtime import _loader
 from torch_tensorrt_executorch_runtime._boundary import Boundary, map_file, read_boundaries
-from torch_tensorrt_executorch_runtime._current_stream import stream_to_follow
+from torch_tensorrt_executorch_runtime._current_stream import keep_for, stream_to_follow
 from torch_tensorrt_executorch_runtime._layouts import with_layouts
 
 __all__ = ["SWITCH_VARIABLE", "install"]
@@ -86,8 +86,11 @@ def _program_class(runtime: Any) -> Any:
                 outputs = super().execute(inputs)
                 return outputs
             # ExecuTorch copies results on PyTorch's current stream, which knows nothing of the engine's.
+            current = torch.cuda.current_stream(boundary.output_gpu)
+            keep_for(stream, inputs)
             with torch.cuda.stream(stream):
                 outputs = super().execute(inputs)
+            keep_for(current, outputs)
             return outputs
 
     class Program(runtime.Program):  # type: ignore[misc]

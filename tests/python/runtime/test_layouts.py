@@ -52,6 +52,7 @@ def on_stream(handle):
         mock.patch.object(torch._C, "_cuda_getCurrentRawStream", lambda device: handle, create=True),
         mock.patch("torch.cuda.ExternalStream", lambda other, device: (device, other)),
         mock.patch("torch.cuda.stream", stream),
+        mock.patch("torch.cuda.current_stream", lambda device: (device, handle)),
     ):
         yield lambda: chosen[-1] if chosen else None
 
@@ -185,6 +186,22 @@ CASES = {
                     assert method.execute((x,)) == (gpu, 0), "CUDA's default stream by its other name"
             with package.caller_stream(7):
                 assert load("add_one").execute((x,)) is None, "results in host memory"
+    """,
+    "memory_is_not_given_to_others_while_the_callers_stream_uses_it": """
+        def on_gpu():
+            return mock.Mock(spec=torch.Tensor, is_cuda=True, device=torch.device("cuda:0"))
+        given, result, on_host = on_gpu(), on_gpu(), mock.Mock(spec=torch.Tensor, is_cuda=False)
+        with on_stream(5), mock.patch.object(runtime.Method, "execute", lambda self, inputs: [result, on_host, 3]):
+            method = load("results_on_gpu")
+            for handle in (5, None):
+                with package.caller_stream(handle):
+                    method.execute([given])
+            assert not given.record_stream.called and not result.record_stream.called
+            with package.caller_stream(7):
+                method.execute([given])
+        given.record_stream.assert_called_once_with((0, 7))
+        result.record_stream.assert_called_once_with((0, 5))
+        assert not on_host.record_stream.called
     """,
     "results_may_stay_in_the_memory_of_the_method": f"""
         method, rows = load("add_one"), counted(2, 3)
