@@ -12,6 +12,7 @@ using GetGreenContext = int (*)(cudaStream_t stream, void** context);
 using GetId = int (*)(void* context, unsigned long long* id);
 using CreateStream = int (*)(cudaStream_t* stream, void* context, unsigned flags, int priority);
 constexpr unsigned kNonBlocking = 1;  // CU_STREAM_NON_BLOCKING, which these streams must be
+constexpr int kNotFound = 500;        // CUDA_ERROR_NOT_FOUND
 
 template <class Function>
 Function find(const char* name, unsigned first_version) {
@@ -48,13 +49,13 @@ uint64_t green_context_of(StreamView stream) {
 runtime::Result<Stream> create_stream_beside(StreamView neighbour) {
   static const auto create = find<CreateStream>("cuGreenCtxStreamCreate", 12050);
   cudaStream_t stream = nullptr;
-  const int result = create == nullptr ? -1 : create(&stream, context_of(neighbour), kNonBlocking, 0);
+  const int result = create == nullptr ? kNotFound : create(&stream, context_of(neighbour), kNonBlocking, 0);
   if (result != 0) {
     DELEGATE_LOG(
         Error,
         "No stream can be created in the green context of the caller's stream: cuGreenCtxStreamCreate "
-        "%s (CUresult %d). Free device memory, or run on an ordinary stream.",
-        create == nullptr ? "is not in this driver" : "failed", result);
+        "failed (CUresult %d). Free device memory, or run on an ordinary stream.",
+        result);
     return Error::Internal;
   }
   return Stream::adopt(stream);

@@ -33,9 +33,10 @@ Error AuxiliaryStreams::move_to(StreamView stream, uint64_t green_context, Conte
   context.set_auxiliary_streams({handles.data(), handles.size()});
   const std::string reason = take_reason();  // the only sign of a refusal
   if (!reason.empty()) {
-    DELEGATE_LOG(
-        Error, "%s: TensorRT refused %zu auxiliary streams of the caller's green context. TensorRT says: %s.",
-        label.c_str(), handles.size(), reason.c_str());
+    DELEGATE_LOG(Error,
+                 "%s: TensorRT refused %zu auxiliary streams of the caller's green context. TensorRT says: "
+                 "%s. Run on an ordinary stream.",
+                 label.c_str(), handles.size(), reason.c_str());
     return Error::Internal;
   }
   streams_ = std::move(streams);

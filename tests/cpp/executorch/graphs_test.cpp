@@ -16,12 +16,6 @@ namespace {
 using executorch::runtime::Error;
 using Floats = TestTensor<float>;
 
-LoadRequest with_graphs() {
-  LoadRequest request;
-  request.compile_specs = {{"use_cuda_graphs", "1"}};
-  return request;
-}
-
 class Graphs : public FakeMachine {
  protected:
   static long launches() { return fake_cuda_count("graph_launches"); }

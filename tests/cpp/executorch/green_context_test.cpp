@@ -42,12 +42,6 @@ FakeEngine with_auxiliary_streams(const char* count = "2") {
   return engine;
 }
 
-LoadRequest with_graphs() {
-  LoadRequest request;
-  request.compile_specs = {{"use_cuda_graphs", "1"}};
-  return request;
-}
-
 /// That the machine saw nothing leave a green context is checked at the end of each test.
 class GreenContexts : public FakeMachine {
  protected:
@@ -57,6 +51,11 @@ class GreenContexts : public FakeMachine {
     Floats y({2}, {0, 0});
     ASSERT_EQ(delegate.run({x, y}), Error::Ok);
     EXPECT_EQ(y.values(), (std::vector<float>{2, 3}));
+  }
+  static void expect_refused(Delegate& delegate) {
+    Floats x({2}, {1, 2});
+    Floats y({2}, {0, 0});
+    EXPECT_EQ(delegate.run({x, y}), Error::Internal);
   }
   static long made() { return fake_cuda_count("calls.cuGreenCtxStreamCreate"); }
 };
@@ -143,12 +142,10 @@ TEST_F(GreenContexts, WithoutRoomForAnotherStreamSayWhatToDo) {
   auto delegate = Delegate::load(with_auxiliary_streams());
   ASSERT_TRUE(delegate.ok());
   const GreenStream green(green_context(0x77));
-  Floats x({2}, {1, 2});
-  Floats y({2}, {0, 0});
   const CapturedLog log;
   for (const int failing : {1, 2}) {
     fake_cuda_fail("cuGreenCtxStreamCreate", failing, cudaErrorMemoryAllocation);
-    EXPECT_EQ(delegate->run({x, y}), Error::Internal);
+    expect_refused(*delegate);
   }
   EXPECT_TRUE(log.contains("cuGreenCtxStreamCreate failed (CUresult 2). Free device memory")) << log.text();
   expect_right(*delegate);
@@ -158,14 +155,13 @@ TEST_F(GreenContexts, SayWhatTensorRTHasAgainstTheirStreams) {
   auto delegate = Delegate::load(with_auxiliary_streams());
   ASSERT_TRUE(delegate.ok());
   const GreenStream green(green_context(0x77));
-  Floats x({2}, {1, 2});
-  Floats y({2}, {0, 0});
   const CapturedLog log;
   fake_cuda_fail("tensorrt.set_auxiliary_streams", 1, cudaErrorUnknown);
-  EXPECT_EQ(delegate->run({x, y}), Error::Internal);
+  expect_refused(*delegate);
   EXPECT_TRUE(log.contains(
       "TensorRT refused 2 auxiliary streams of the caller's green context. TensorRT says: injected"))
       << log.text();
+  EXPECT_TRUE(log.contains("Run on an ordinary stream.")) << log.text();
   expect_right(*delegate);
 }
 

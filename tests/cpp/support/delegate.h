@@ -21,6 +21,13 @@ struct LoadRequest {
   const executorch::runtime::NamedDataMap* named_data = nullptr;
 };
 
+/// A program that asks for CUDA graphs.
+inline LoadRequest with_graphs() {
+  LoadRequest request;
+  request.compile_specs = {{"use_cuda_graphs", "1"}};
+  return request;
+}
+
 executorch::runtime::BackendOption option(const char* key, executorch::runtime::OptionValue value);
 executorch::runtime::BackendOption text_option(const char* key, const std::string& value);
 

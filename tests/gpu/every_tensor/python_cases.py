@@ -252,15 +252,17 @@ def _behind_a_long_kernel(
     return CALLS - right
 
 
-def _converted_under_pressure(programs: Programs) -> int:
-    """Run on strided inputs behind a long kernel, and hand out memory of their size to another stream at once."""
-    loaded = programs.load("image_bfloat16.device")
-    (example,) = programs.example("image_bfloat16.device")
+def _guard_alone(
+    programs: Programs, *, program: str = "affine.device", layout: torch.memory_format = torch.contiguous_format
+) -> int:
+    """Choose the stream for the delegate only, behind a long kernel, and hand out memory to PyTorch's at once."""
+    loaded = programs.load(program)
+    (example,) = programs.example(program)
     stream = torch.cuda.Stream()
     wrong = 0
     for seed in range(CALLS):
         values = _numbers(example, seed)
-        (x,) = on_gpu([values.to(memory_format=torch.channels_last)])
+        (x,) = on_gpu([values.to(memory_format=layout)])
         with torch.cuda.stream(stream):
             torch.cuda._sleep(BUSY_CYCLES)
         with tter.caller_stream(stream):
@@ -270,24 +272,6 @@ def _converted_under_pressure(programs: Programs) -> int:
         stream.synchronize()
         wrong += differing([output], [values * 2 + 1])
         del rubbish
-    return wrong
-
-
-def _guard_alone(programs: Programs) -> int:
-    """Choose the stream for the delegate only, not for PyTorch, behind a long kernel."""
-    loaded = programs.load("affine.device")
-    (example,) = programs.example("affine.device")
-    stream = torch.cuda.Stream()
-    wrong = 0
-    for seed in range(CALLS):
-        values = _numbers(example, seed)
-        (x,) = on_gpu([values])
-        with torch.cuda.stream(stream):
-            torch.cuda._sleep(BUSY_CYCLES)
-        with tter.caller_stream(stream):
-            (output,) = loaded.execute([x])
-        stream.synchronize()
-        wrong += differing([output], [values * 2 + 1])
     return wrong
 
 
@@ -350,7 +334,9 @@ def streams() -> dict[str, Case]:
             )
             for name, guard in (("with_guard", True), ("without_guard", False))
         },
-        "stream.converted_copy_under_pressure": _converted_under_pressure,
+        "stream.converted_copy_under_pressure": lambda p: _guard_alone(
+            p, program="image_bfloat16.device", layout=torch.channels_last
+        ),
         "stream.guard_alone": _guard_alone,
         "stream.integer_handle": _integer_handle,
         "stream.two_streams_one_handle_python": _two_streams,
