@@ -5,21 +5,16 @@ Only the inputs and outputs are read, so that the time does not grow with the pr
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from torch_tensorrt_executorch_runtime._flatbuffer import Table, root_table
-from torch_tensorrt_executorch_runtime._program import _read_header
+from torch_tensorrt_executorch_runtime._program import TENSOR_VALUE, device_of, read_header
 
-__all__ = ["Boundary", "Order", "map_file", "read_boundaries"]
+__all__ = ["Boundary", "Order", "read_boundaries"]
 
 Order = tuple[int, ...]
 """The dimensions from the outermost to the innermost."""
-
-_TENSOR = 5
-_CUDA = 1
 
 
 @dataclass(frozen=True)
@@ -35,19 +30,13 @@ class Boundary:
     output_gpu: int | None
 
 
-def map_file(path: str | Path) -> memoryview:
-    """Map a file that is not empty."""
-    with Path(path).open("rb") as file:
-        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-
-
 def read_boundaries(data: memoryview, backend: str) -> dict[str, Boundary]:
     """Return the boundary of each method that calls ``backend``.
 
     Raises:
         ProgramError: The bytes are not a complete ExecuTorch program.
     """
-    table_size, _ = _read_header(data)
+    table_size, _ = read_header(data)
     root = root_table(data[:table_size])
     return {plan.text(0): _boundary(plan) for plan in root.tables(1) if _calls(plan, backend)}
 
@@ -67,7 +56,7 @@ def _tensors(plan: Table, field: int) -> Iterator[Table | None]:
     """Yield the tensor of each input (field 3) or output (4), None for other values."""
     for index in plan.numbers(field):
         value = plan.item(2, index)
-        yield value.table(1) if value.integer(0, "B") == _TENSOR else None
+        yield value.table(1) if value.integer(0, "B") == TENSOR_VALUE else None
 
 
 def _order(tensor: Table | None) -> Order | None:
@@ -76,5 +65,5 @@ def _order(tensor: Table | None) -> Order | None:
 
 
 def _gpu(tensor: Table | None) -> int | None:
-    extra = None if tensor is None else tensor.table(9)
-    return extra.integer(4, "b") if extra is not None and extra.integer(3, "b") == _CUDA else None
+    kind, _, index = ("cpu" if tensor is None else device_of(tensor)).partition(":")
+    return int(index) if kind == "cuda" else None

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from torch_tensorrt_executorch_runtime._boundary import Order
-from torch_tensorrt_executorch_runtime._current_stream import stream_to_follow
+from torch_tensorrt_executorch_runtime._current_stream import keep_for, stream_to_follow
 
 __all__ = ["with_layouts"]
 
@@ -53,6 +53,7 @@ def _converted(x: Any, order: Order | None) -> Any:
     stream = stream_to_follow(x.device.index) if x.is_cuda else None
     if stream is None:
         return _copied(x.detach(), order)
+    keep_for(stream, [x])
     with torch.cuda.stream(stream):  # where the engine will read it
         return _copied(x.detach(), order)
 

@@ -18,15 +18,16 @@ from typing import Any
 import torch
 
 from torch_tensorrt_executorch_runtime import _loader
-from torch_tensorrt_executorch_runtime._boundary import Boundary, map_file, read_boundaries
+from torch_tensorrt_executorch_runtime._boundary import Boundary, read_boundaries
 from torch_tensorrt_executorch_runtime._current_stream import keep_for, stream_to_follow
 from torch_tensorrt_executorch_runtime._layouts import with_layouts
+from torch_tensorrt_executorch_runtime._program import map_file
 
 __all__ = ["SWITCH_VARIABLE", "install"]
 
 SWITCH_VARIABLE = "TENSORRT_EXECUTORCH_CONVERT_LAYOUTS"
 
-_MARK = "_is_tensorrts"
+_MARK = "_gives_methods_of_this_package"
 _PARAMETERS = {
     ("Runtime", "load_program"): ["self", "data"],
     ("Program", "load_method"): ["self", "name"],
@@ -69,27 +70,25 @@ def _program_class(runtime: Any) -> Any:
 
             Args:
                 inputs: Tensors and other values, in any memory layout.
-                clone_outputs: False gives results that lie in the method's own memory: each call saves a copy of them,
-                    and overwrites those of the call before. Use them only while method and program are there.
+                clone_outputs: False gives results without a copy, in the method's own memory, which the next call
+                    overwrites. Use them only while method and program are there.
 
             Returns:
                 The results. Those on the GPU are ready in the order of the caller's stream, where there is one.
             """
             boundary = self._tensorrt_boundary
             inputs = with_layouts(inputs, boundary.input_orders)
+            run = super().execute if clone_outputs else functools.partial(self._method, clone_outputs=False)
             outputs: Sequence[Any]
-            if not clone_outputs:
-                outputs = self._method(inputs, clone_outputs=False)
-                return outputs
             stream = None if boundary.output_gpu is None else stream_to_follow(boundary.output_gpu)
             if stream is None:
-                outputs = super().execute(inputs)
+                outputs = run(inputs)
                 return outputs
             # ExecuTorch copies results on PyTorch's current stream, which knows nothing of the engine's.
             current = torch.cuda.current_stream(boundary.output_gpu)
             keep_for(stream, inputs)
             with torch.cuda.stream(stream):
-                outputs = super().execute(inputs)
+                outputs = run(inputs)
             keep_for(current, outputs)
             return outputs
 
@@ -128,7 +127,7 @@ def _prepare(program: Any, data: Any, program_class: Any) -> None:
     if type(program) is not program_class.__base__:
         return
     try:
-        content = map_file(data) if isinstance(data, str | Path) else memoryview(program._data)
+        content = map_file(Path(data)) if isinstance(data, str | Path) else memoryview(program._data)
         boundaries = read_boundaries(content, _loader.BACKEND_NAME)
     except Exception as error:
         _step_aside("The inputs that a program expects cannot be read, so they are not converted", error)

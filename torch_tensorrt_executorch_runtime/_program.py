@@ -6,15 +6,28 @@ compares this reader with ExecuTorch's own, which needs torch and seconds, and s
 
 from __future__ import annotations
 
+import mmap
 import struct
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from torch_tensorrt_executorch_runtime._errors import ProgramError
 from torch_tensorrt_executorch_runtime._flatbuffer import Table, root_table
 
-__all__ = ["Delegate", "Method", "Program", "Segment", "Tensor", "read_program"]
+__all__ = [
+    "TENSOR_VALUE",
+    "Delegate",
+    "Method",
+    "Program",
+    "Segment",
+    "Tensor",
+    "device_of",
+    "map_file",
+    "read_header",
+    "read_program",
+]
 
 _IDENTIFIER = b"ET12"
 _IDENTIFIER_AT = 4
@@ -28,7 +41,7 @@ _SCALAR_TYPES = {
     15: "bfloat16", 27: "uint16", 28: "uint32", 29: "uint64",
 }  # fmt: skip
 _VALUE_KINDS = {1: "none", 2: "int", 3: "bool", 4: "float", 5: "tensor", 6: "string", 10: "tensor list"}
-_TENSOR = 5
+TENSOR_VALUE = 5
 _KERNEL_CALL = 1
 _DELEGATE_CALL = 2
 _IN_SEGMENT = 1
@@ -90,6 +103,14 @@ class Program:
     named_data: tuple[tuple[str, int], ...]
 
 
+def map_file(path: Path) -> memoryview:
+    """Map a file."""
+    with path.open("rb") as file:
+        if path.stat().st_size == 0:
+            return memoryview(b"")  # an empty file cannot be mapped
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+
 def read_program(data: memoryview) -> Program:
     """Read a program file.
 
@@ -99,7 +120,7 @@ def read_program(data: memoryview) -> Program:
     Raises:
         ProgramError: The bytes are not a complete ExecuTorch program.
     """
-    table_size, segment_base = _read_header(data)
+    table_size, segment_base = read_header(data)
     root = root_table(data[:table_size])
     segments = tuple(_segments(root, segment_base, len(data)))
     inline = [(item.data(0), item.data_position(0)) for item in root.tables(3)]
@@ -114,8 +135,12 @@ def read_program(data: memoryview) -> Program:
     )
 
 
-def _read_header(data: memoryview) -> tuple[int, int]:
-    """Return the size of the table of contents and where the segments start."""
+def read_header(data: memoryview) -> tuple[int, int]:
+    """Return the size of the table of contents and where the segments start.
+
+    Raises:
+        ProgramError: The bytes are not a complete ExecuTorch program.
+    """
     if len(data) < _SHORTEST:
         raise ProgramError(f"The file has {len(data)} bytes, too few for an ExecuTorch program. Export it again.")
     identifier = bytes(data[_IDENTIFIER_AT : _IDENTIFIER_AT + 4])
@@ -211,7 +236,7 @@ def _value(values: list[Table], index: int) -> Tensor:
         raise ProgramError(f"A method names value {index}, but it has {len(values)}: the program is damaged.")
     kind = values[index].integer(0, "B")
     tensor = values[index].table(1)
-    if kind != _TENSOR or tensor is None:
+    if kind != TENSOR_VALUE or tensor is None:
         return Tensor(_VALUE_KINDS.get(kind, f"value of kind {kind}"))
     scalar_type = tensor.integer(0, "b")
     return Tensor(
@@ -219,12 +244,13 @@ def _value(values: list[Table], index: int) -> Tensor:
         dtype=_SCALAR_TYPES.get(scalar_type, f"scalar type {scalar_type}"),
         shape=tensor.numbers(2),
         dynamic=tensor.integer(8, "b") != 0,
-        device=_device(tensor.table(9)),
+        device=device_of(tensor),
     )
 
 
-def _device(extra: Table | None) -> str:
+def device_of(tensor: Table) -> str:
     """Return where a tensor's memory is expected, ``cpu`` or such as ``cuda:0``."""
+    extra = tensor.table(9)
     if extra is None or extra.integer(3, "b") == 0:
         return "cpu"
     return f"{_DEVICES.get(extra.integer(3, 'b'), 'unknown')}:{extra.integer(4, 'b')}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import mmap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -210,7 +209,7 @@ def inspect_program(path: str | Path) -> ProgramInfo:
         >>> inspect_program("model.pte").methods[0].engines[0].layers  # doctest: +SKIP
         62
     """
-    data = _map(Path(path))
+    data = _program.map_file(Path(path))
     program = _program.read_program(data)
     kernels = _kernels(program, data)
     return ProgramInfo(
@@ -219,13 +218,6 @@ def inspect_program(path: str | Path) -> ProgramInfo:
         methods=tuple(_method(method, kernels) for method in program.methods),
         segments=tuple(_segments(program)),
     )
-
-
-def _map(path: Path) -> memoryview:
-    with path.open("rb") as file:
-        if path.stat().st_size == 0:
-            return memoryview(b"")  # an empty file cannot be mapped
-        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
 def _kernels(program: _program.Program, data: memoryview) -> _Kernels:

@@ -168,6 +168,7 @@ CASES = {
             on_gpu.detach.return_value.contiguous.side_effect = lambda: entered()
             with package.caller_stream(7):
                 assert with_layouts([on_gpu], (None,)) == [(1, 7)]
+            on_gpu.record_stream.assert_called_once_with((1, 7))
             with package.caller_stream(5):
                 assert with_layouts([on_gpu], (None,)) == [None]
             assert with_layouts([on_gpu], (None,)) == [None]
@@ -199,6 +200,10 @@ CASES = {
             assert not given.record_stream.called and not result.record_stream.called
             with package.caller_stream(7):
                 method.execute([given])
+                given.record_stream.assert_called_once_with((0, 7))
+                given.record_stream.reset_mock()
+                method._method = mock.Mock(return_value=[on_host])
+                method.execute([given], clone_outputs=False)
         given.record_stream.assert_called_once_with((0, 7))
         result.record_stream.assert_called_once_with((0, 5))
         assert not on_host.record_stream.called

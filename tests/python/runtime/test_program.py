@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from torch_tensorrt_executorch_runtime import ProgramError
-from torch_tensorrt_executorch_runtime._boundary import Boundary, map_file, read_boundaries
-from torch_tensorrt_executorch_runtime._program import read_program
+from torch_tensorrt_executorch_runtime._boundary import Boundary, read_boundaries
+from torch_tensorrt_executorch_runtime._program import map_file, read_program
 
 NAMES = ["outside.pte", "engine.pte", "dynamic.pte", "plain.pte"]
 
