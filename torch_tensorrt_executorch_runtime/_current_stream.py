@@ -12,7 +12,7 @@ from torch_tensorrt_executorch_runtime import _loader
 __all__ = ["keep_for", "stream_to_follow"]
 
 # It takes a tenth of what torch.cuda.current_stream() takes. A PyTorch for the CPU alone does not have it.
-_CURRENT = "_cuda_getCurrentRawStream"
+_current_handle = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 
 # CUDA's other name of its default stream. PyTorch knows that by 0 only, and takes odd handles for numbers of its own.
 _LEGACY = 1
@@ -28,8 +28,7 @@ def stream_to_follow(device: int) -> Any:
         return None
     if handle == _LEGACY:
         handle = 0
-    current = getattr(torch._C, _CURRENT, None)
-    if current is None or current(device) == handle:
+    if _current_handle is None or _current_handle(device) == handle:
         return None
     return torch.cuda.ExternalStream(handle, device=device)  # type: ignore[no-untyped-call]
 

@@ -31,14 +31,22 @@ def with_layouts(inputs: Sequence[Any], orders: Sequence[Order | None]) -> Seque
         inputs: What the caller gave.
         orders: One for each input of the program, as a `Boundary` has them.
     """
+    # The usual case first, in a form that takes a third of the time of the general one.
+    if type(inputs) in (list, tuple) and not any(orders):
+        for x in inputs:
+            if type(x) is not Tensor or not x.is_contiguous():
+                break
+        else:
+            return inputs
     if isinstance(inputs, Tensor):
         inputs = (inputs,)  # as ExecuTorch takes it
-    for x, order in zip(inputs, orders):  # noqa: B905 - saying strict=False costs a third of this loop
-        if isinstance(x, Tensor) and not (x.is_contiguous() if order is None else _lies_in(x, order)):
-            break
-    else:
+    if all(map(_lies_right, inputs, orders)):
         return inputs
     return [*map(_converted, inputs, orders), *inputs[len(orders) :]]
+
+
+def _lies_right(x: Any, order: Order | None) -> bool:
+    return not isinstance(x, Tensor) or (x.is_contiguous() if order is None else _lies_in(x, order))
 
 
 def _lies_in(x: Tensor, order: Order) -> bool:
@@ -48,7 +56,7 @@ def _lies_in(x: Tensor, order: Order) -> bool:
 
 
 def _converted(x: Any, order: Order | None) -> Any:
-    if not isinstance(x, Tensor) or (x.is_contiguous() if order is None else _lies_in(x, order)):
+    if _lies_right(x, order):
         return x
     stream = stream_to_follow(x.device.index) if x.is_cuda else None
     if stream is None:

@@ -22,6 +22,8 @@ from torch_tensorrt_executorch_runtime._blob import (
 )
 from torch_tensorrt_executorch_runtime._errors import ExportError
 from torch_tensorrt_executorch_runtime.export import _progress
+from torch_tensorrt_executorch_runtime.export._attention_heads import view_heads_once
+from torch_tensorrt_executorch_runtime.export._batch_norm import fold_batch_norm
 from torch_tensorrt_executorch_runtime.export._full_float32 import split_float32_products
 from torch_tensorrt_executorch_runtime.export._integers import keep_integers_exact
 from torch_tensorrt_executorch_runtime.export._interpreter import build_engine
@@ -32,7 +34,10 @@ from torch_tensorrt_executorch_runtime.export._profiles import (
     program_ranges,
     static_shape,
 )
+from torch_tensorrt_executorch_runtime.export._projections import fuse_projections
 from torch_tensorrt_executorch_runtime.export._settings import compilation_settings, splits_float32
+from torch_tensorrt_executorch_runtime.export._space_to_depth import read_blocks_of_pixels
+from torch_tensorrt_executorch_runtime.export._tokens import flatten_tokens
 from torch_tensorrt_executorch_runtime.export._torch_tensorrt import tensorrt_version, uses_tensorrt_rtx
 from torch_tensorrt_executorch_runtime.export._twin import build_twin
 
@@ -77,9 +82,14 @@ def partition_module(program: ExportedProgram, options: BuildOptions) -> tuple[t
     module = build_twin(program).module
     _rename_inputs(module)
     keep_integers_exact(module)
+    fuse_projections(module)
+    view_heads_once(module)
     inputs = engine_inputs(_placeholders(module), program_ranges(program))
     _forget_sizes_in_the_making(module)
     module = importlib.import_module("torch_tensorrt.dynamo.lowering").post_lowering(module, settings)
+    fold_batch_norm(module)
+    read_blocks_of_pixels(module)
+    flatten_tokens(module)
     for node in list(module.graph.nodes):
         if node.op == "get_attr" and not node.users:
             module.graph.erase_node(node)

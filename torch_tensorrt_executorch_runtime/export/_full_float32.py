@@ -21,6 +21,8 @@ from typing import Any
 
 import torch
 
+from torch_tensorrt_executorch_runtime.export._constants import add_constant, constant_value
+from torch_tensorrt_executorch_runtime.export._convolutions import padded_convolution
 from torch_tensorrt_executorch_runtime.export._twin import tensor_meta
 
 __all__ = ["split_float32_products"]
@@ -62,13 +64,8 @@ def split_float32_products(module: torch.fx.GraphModule) -> None:
 
 def _factors() -> dict[Any, tuple[int, int]]:
     """Return the positions of the factors of every product, those of Torch-TensorRT's own operators among them."""
-    return {**_FACTORS, **{target: (0, 1) for target in _padded_convolution()}}
-
-
-def _padded_convolution() -> list[Any]:
-    # Torch-TensorRT's passes make one operator of a padding and a convolution; it exists once they are imported.
-    packet = getattr(torch.ops.tensorrt, "conv_asym_pad", None)
-    return [] if packet is None else [packet.default]
+    padded = padded_convolution()
+    return _FACTORS if padded is None else {**_FACTORS, padded: (0, 1)}
 
 
 class _Splitter:
@@ -96,18 +93,18 @@ class _Splitter:
         self._graph.erase_node(node)
 
     def _is_float32(self, node: torch.fx.Node) -> bool:
-        value = self._constant(node) if node.op == "get_attr" else node.meta.get("val")
+        value = constant_value(self._module, node) if node.op == "get_attr" else node.meta.get("val")
         return isinstance(value, torch.Tensor) and value.dtype == torch.float32
 
     def _split(self, node: torch.fx.Node) -> tuple[torch.fx.Node, torch.fx.Node]:
         if node not in self._parts:
-            self._parts[node] = self._split_constant(node) if node.op == "get_attr" else self._split_value(node)
+            value = constant_value(self._module, node)
+            self._parts[node] = self._split_value(node) if value is None else self._split_constant(node, value)
         return self._parts[node]
 
-    def _split_constant(self, node: torch.fx.Node) -> tuple[torch.fx.Node, torch.fx.Node]:
-        value = self._constant(node).detach()
+    def _split_constant(self, node: torch.fx.Node, value: torch.Tensor) -> tuple[torch.fx.Node, torch.fx.Node]:
         high = value.to(torch.bfloat16).to(torch.float32)
-        return self._add_constant(node, "high", high), self._add_constant(node, "low", value - high)
+        return add_constant(self._module, node, "high", high), add_constant(self._module, node, "low", value - high)
 
     def _split_value(self, node: torch.fx.Node) -> tuple[torch.fx.Node, torch.fx.Node]:
         with self._graph.inserting_before(_next_call(node)):
@@ -120,19 +117,6 @@ class _Splitter:
     def _cast(self, node: torch.fx.Node, dtype: torch.dtype) -> torch.fx.Node:
         cast = self._graph.call_function(_aten._to_copy.default, (node,), {"dtype": dtype})
         return _describe(cast, node, node.meta["val"].to(dtype))
-
-    def _constant(self, node: torch.fx.Node) -> torch.Tensor:
-        owner, _, name = str(node.target).rpartition(".")
-        value: torch.Tensor = getattr(self._module.get_submodule(owner), name)
-        return value
-
-    def _add_constant(self, node: torch.fx.Node, part: str, value: torch.Tensor) -> torch.fx.Node:
-        name = f"{str(node.target).replace('.', '_')}_{part}"
-        self._module.register_buffer(name, value)
-        with self._graph.inserting_after(node):
-            added = self._graph.get_attr(name)
-        added.meta = dict(node.meta)
-        return added
 
 
 def _was_half(node: torch.fx.Node) -> bool:
@@ -152,7 +136,7 @@ def _next_call(node: torch.fx.Node) -> torch.fx.Node:
 
 def _correction(node: torch.fx.Node, x: torch.fx.Node, w: torch.fx.Node) -> torch.fx.Node:
     """Return the product of two parts in the manner of ``node``, but without what ``node`` adds to it."""
-    make = _convolution if node.target in _padded_convolution() else _CORRECTIONS.get(node.target, _alone)
+    make = _convolution if node.target is padded_convolution() else _CORRECTIONS.get(node.target, _alone)
     return make(node, x, w)
 
 

@@ -49,7 +49,7 @@ def on_stream(handle):
         yield
         chosen.pop()
     with (
-        mock.patch.object(torch._C, "_cuda_getCurrentRawStream", lambda device: handle, create=True),
+        mock.patch("{PACKAGE}._current_stream._current_handle", lambda device: handle),
         mock.patch("torch.cuda.ExternalStream", lambda other, device: (device, other)),
         mock.patch("torch.cuda.stream", stream),
         mock.patch("torch.cuda.current_stream", lambda device: (device, handle)),
@@ -174,10 +174,14 @@ CASES = {
             assert with_layouts([on_gpu], (None,)) == [None]
     """,
     "results_on_the_gpu_are_copied_on_the_callers_stream": """
-        with on_stream(5) as entered, mock.patch.object(runtime.Method, "execute", lambda self, inputs: entered()):
+        def loaded(name):
+            method = load(name)
+            assert type(method) is not runtime.Method
+            method._method = lambda inputs, clone_outputs: entered()
+            return method
+        with on_stream(5) as entered:
             for name, gpu in (("results_on_gpu", 0), ("results_on_second_gpu", 1)):
-                method = load(name)
-                assert type(method) is not runtime.Method
+                method = loaded(name)
                 with package.caller_stream(7):
                     assert method.execute((x,)) == (gpu, 7)
                 with package.caller_stream(5):
@@ -186,14 +190,15 @@ CASES = {
                 with package.caller_stream(1):
                     assert method.execute((x,)) == (gpu, 0), "CUDA's default stream by its other name"
             with package.caller_stream(7):
-                assert load("add_one").execute((x,)) is None, "results in host memory"
+                assert loaded("add_one").execute((x,)) is None, "results in host memory"
     """,
     "memory_is_not_given_to_others_while_the_callers_stream_uses_it": """
         def on_gpu():
             return mock.Mock(spec=torch.Tensor, is_cuda=True, device=torch.device("cuda:0"))
         given, result, on_host = on_gpu(), on_gpu(), mock.Mock(spec=torch.Tensor, is_cuda=False)
-        with on_stream(5), mock.patch.object(runtime.Method, "execute", lambda self, inputs: [result, on_host, 3]):
+        with on_stream(5):
             method = load("results_on_gpu")
+            method._method = mock.Mock(return_value=[result, on_host, 3])
             for handle in (5, None):
                 with package.caller_stream(handle):
                     method.execute([given])
@@ -220,7 +225,7 @@ CASES = {
     """,
     "a_pytorch_without_cuda_has_no_stream_to_choose": f"""
         from {PACKAGE}._current_stream import stream_to_follow
-        with mock.patch.object(torch._C, "_cuda_getCurrentRawStream", None, create=True), package.caller_stream(7):
+        with mock.patch("{PACKAGE}._current_stream._current_handle", None), package.caller_stream(7):
             assert stream_to_follow(0) is None
     """,
     "a_method_is_freed_with_its_last_reference": """
