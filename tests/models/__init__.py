@@ -130,6 +130,10 @@ def _encoder(dtype: torch.dtype) -> dict[str, Method]:
     return _single(nets.EncoderBlock, _normal(2, 64, 256, dtype=dtype), dtype=dtype)
 
 
+def _vision_transformer(dtype: torch.dtype) -> dict[str, Method]:
+    return _single(nets.VisionTransformer, _normal(2, 3, 64, 64, dtype=dtype), dtype=dtype)
+
+
 def _cos_erfinv_tanh(dtype: torch.dtype) -> dict[str, Method]:
     return _single(nets.CosErfinvTanh, _normal(4, 128, dtype=dtype), dtype=dtype)
 
@@ -216,6 +220,7 @@ CASES: Mapping[str, Case] = {
     for case in (
         Case("resnet18", _resnet18, dtypes=_F32_F16),
         Case("encoder", _encoder, dtypes=(*_F32_F16, torch.bfloat16)),
+        Case("vision_transformer", _vision_transformer, dtypes=(*_F32_F16, torch.bfloat16)),
         Case("cos_erfinv_tanh", _cos_erfinv_tanh, engines=2, outside=("aten.erfinv.default",)),
         Case("three_inputs", _three_inputs, dtypes=_F32_F16, exact=True),
         Case("four_outputs", _four_outputs, exact=True),

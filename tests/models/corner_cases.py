@@ -58,6 +58,12 @@ class Pooled(nn.Module):
         return functional.max_pool2d(torch.relu(self.norm(self.convolution(x))), 2)
 
 
+def _pyramid(x):
+    """Join an image with what two poolings in a row make of it, as detectors do."""
+    y = functional.max_pool2d(x, 5, stride=1, padding=2)
+    return torch.cat([x, y, functional.max_pool2d(y, 5, stride=1, padding=2)], 1)
+
+
 class Recurrent(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -193,6 +199,7 @@ def _dynamic(function: Callable[..., Any], width: int = 4) -> Corner:
 
 CORNERS = {
     "pool_without_indices": _corner(Pooled, _random(1, 3, 8, 8)),
+    "pools_joined": _corner(lambda: One(_pyramid), _random(1, 3, 8, 8)),
     "embedding_gru_norm": _corner(Recurrent, torch.tensor([[3, 1, 4, 1, 5], [49, 0, 7, 9, 2]])),
     "mutable_buffers": Corner(State, tuple((_random(4, seed=seed),) for seed in range(4))),
     "cache": Corner(Cache, tuple((_random(1, 2, 1, 4, seed=i), torch.tensor([i])) for i in (1, 3, 1))),

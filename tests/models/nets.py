@@ -89,6 +89,21 @@ class EncoderBlock(nn.Module):
         return x + self.down(functional.gelu(self.up(self.norm2(x))))
 
 
+class VisionTransformer(nn.Module):
+    """A small vision transformer for ``[batch, 3, 64, 64]``, of PyTorch's own layers: patches, one block, a head."""
+
+    def __init__(self, *, width: int = 64, heads: int = 4) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(3, width, 16, stride=16)
+        self.positions = nn.Parameter(torch.randn(1, 16, width) * 0.02)
+        self.block = nn.TransformerEncoderLayer(width, heads, 4 * width, batch_first=True, norm_first=True)
+        self.head = nn.Linear(width, 100)
+
+    def forward(self, x: Tensor) -> Tensor:
+        tokens = self.patches(x).flatten(2).transpose(1, 2) + self.positions
+        return self.head(self.block(tokens).mean(1))
+
+
 class CosErfinvTanh(nn.Module):
     """TensorRT has no ``erfinv``: two engines with an operator of another backend between them."""
 

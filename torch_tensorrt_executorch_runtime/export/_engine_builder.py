@@ -25,8 +25,10 @@ from torch_tensorrt_executorch_runtime.export import _progress
 from torch_tensorrt_executorch_runtime.export._attention_heads import view_heads_once
 from torch_tensorrt_executorch_runtime.export._batch_norm import fold_batch_norm
 from torch_tensorrt_executorch_runtime.export._full_float32 import split_float32_products
+from torch_tensorrt_executorch_runtime.export._input_sizes import ask_inputs_for_sizes
 from torch_tensorrt_executorch_runtime.export._integers import keep_integers_exact
 from torch_tensorrt_executorch_runtime.export._interpreter import build_engine
+from torch_tensorrt_executorch_runtime.export._multihead_attention import cut_packed_projections, unfold_heads
 from torch_tensorrt_executorch_runtime.export._options import BuildOptions
 from torch_tensorrt_executorch_runtime.export._profiles import (
     EngineInput,
@@ -37,9 +39,10 @@ from torch_tensorrt_executorch_runtime.export._profiles import (
 from torch_tensorrt_executorch_runtime.export._projections import fuse_projections
 from torch_tensorrt_executorch_runtime.export._settings import compilation_settings, splits_float32
 from torch_tensorrt_executorch_runtime.export._space_to_depth import read_blocks_of_pixels
+from torch_tensorrt_executorch_runtime.export._split_k import split_deep_convolutions
 from torch_tensorrt_executorch_runtime.export._tokens import flatten_tokens
 from torch_tensorrt_executorch_runtime.export._torch_tensorrt import tensorrt_version, uses_tensorrt_rtx
-from torch_tensorrt_executorch_runtime.export._twin import build_twin
+from torch_tensorrt_executorch_runtime.export._twin import build_twin, tensor_meta
 
 __all__ = ["build_blob", "partition_module", "target_platform"]
 
@@ -82,19 +85,18 @@ def partition_module(program: ExportedProgram, options: BuildOptions) -> tuple[t
     module = build_twin(program).module
     _rename_inputs(module)
     keep_integers_exact(module)
-    fuse_projections(module)
-    view_heads_once(module)
+    _join_attention_heads(module)
     inputs = engine_inputs(_placeholders(module), program_ranges(program))
     _forget_sizes_in_the_making(module)
     module = importlib.import_module("torch_tensorrt.dynamo.lowering").post_lowering(module, settings)
-    fold_batch_norm(module)
-    read_blocks_of_pixels(module)
-    flatten_tokens(module)
+    _suit_kernels(module)
     for node in list(module.graph.nodes):
         if node.op == "get_attr" and not node.users:
             module.graph.erase_node(node)
         # The converters would let the engine write its result into the input, which is not theirs to decide.
         node.meta["_trt_no_kv_alias"] = True
+        # The passes leave that of a pooling with indices to a pooling without, and validators stumble over it.
+        node.meta.update(tensor_meta(node.meta.get("val")))
     if splits_float32(options):
         split_float32_products(module)
     module.recompile()
@@ -110,6 +112,23 @@ def partition_module(program: ExportedProgram, options: BuildOptions) -> tuple[t
 def target_platform() -> str:
     """Return the platform's name as Torch-TensorRT writes it, such as ``linux_x86_64``."""
     return f"{platform.system().lower()}_{platform.machine().lower()}"
+
+
+def _join_attention_heads(module: torch.fx.GraphModule) -> None:
+    """Write every way to attention heads as one product and one view."""
+    ask_inputs_for_sizes(module)
+    cut_packed_projections(module)
+    unfold_heads(module)
+    fuse_projections(module)
+    view_heads_once(module)
+
+
+def _suit_kernels(module: torch.fx.GraphModule) -> None:
+    """Write convolutions and layers of tokens as TensorRT has fast kernels for them."""
+    fold_batch_norm(module)
+    read_blocks_of_pixels(module)
+    split_deep_convolutions(module)
+    flatten_tokens(module)
 
 
 def _placeholders(module: torch.fx.GraphModule) -> list[torch.fx.Node]:
