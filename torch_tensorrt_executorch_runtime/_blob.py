@@ -7,13 +7,13 @@ torch nor TensorRT.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from torch_tensorrt_executorch_runtime._digest import engine_digest
 from torch_tensorrt_executorch_runtime._errors import BlobError
 
 __all__ = [
@@ -156,7 +156,7 @@ def pack_blob(metadata: BlobMetadata, engine: bytes | bytearray | memoryview) ->
         BlobError: A name, alias or device that the format cannot carry.
     """
     _check_metadata(metadata)
-    text = json.dumps(_to_json(metadata, hashlib.sha256(engine).hexdigest()), separators=(",", ":")).encode("ascii")
+    text = json.dumps(_to_json(metadata, engine_digest(engine)), separators=(",", ":")).encode("ascii")
     if len(text) > METADATA_LIMIT:
         raise BlobError(
             f"The metadata has {len(text)} bytes, but at most {METADATA_LIMIT} are allowed. Use shorter tensor names."
@@ -185,10 +185,10 @@ def unpack_blob(data: bytes | bytearray | memoryview) -> Blob:
     metadata = _from_json(_parse_json(text))
     _check_metadata(metadata)
     if metadata.engine_sha256 is not None:
-        found = hashlib.sha256(engine).hexdigest()
+        found = engine_digest(engine)
         if found != metadata.engine_sha256:
             raise BlobError(
-                f"The engine's SHA-256 is {found}, but the blob states {metadata.engine_sha256}: the file is damaged. "
+                f"The engine's digest is {found}, but the blob states {metadata.engine_sha256}: the file is damaged. "
                 "Copy or export it again."
             )
     return Blob(metadata, engine)

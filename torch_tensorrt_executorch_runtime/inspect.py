@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any
 
 from torch_tensorrt_executorch_runtime import _program
 from torch_tensorrt_executorch_runtime._blob import BACKEND_ID, Blob, unpack_blob
+from torch_tensorrt_executorch_runtime._digest import engine_digest
 from torch_tensorrt_executorch_runtime._errors import BlobError, ProgramError
 from torch_tensorrt_executorch_runtime._kernel_data import are_whole, parse_key
 
@@ -264,7 +264,7 @@ def _delegate(delegate: _program.Delegate, kernels: _Kernels, where: str) -> Del
 
 def _engine(blob: Blob, kernels: _Kernels) -> EngineInfo:
     metadata = blob.metadata
-    sha256 = metadata.engine_sha256 or hashlib.sha256(blob.engine).hexdigest()
+    sha256 = metadata.engine_sha256 or engine_digest(blob.engine)
     return EngineInfo(
         flavor=_ENGINE_MAGIC.get(bytes(blob.engine[:4]), "unknown"),
         version=metadata.tensorrt.version if metadata.tensorrt else None,

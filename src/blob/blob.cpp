@@ -4,7 +4,7 @@
 
 #include <executorch/runtime/platform/log.h>
 
-#include "sha256.h"
+#include "engine_digest.h"
 
 namespace executorch::backends::tensorrt {
 
@@ -21,10 +21,10 @@ Error check_digest(Bytes engine, const std::string& recorded) {
   if (recorded.empty()) {
     return Error::Ok;
   }
-  const std::string found = to_hex(sha256(engine));
+  const std::string found = to_hex(digest_of_engine(engine));
   ET_CHECK_OR_RETURN_ERROR(
       found == recorded, InvalidProgram,
-      "The engine's SHA-256 is %.16s..., but the blob records %.16s...: the engine is damaged. "
+      "The engine's digest is %.16s..., but the blob records %.16s...: the engine is damaged. "
       "Copy or export the file again.",
       found.c_str(), recorded.c_str());
   return Error::Ok;

@@ -5,7 +5,7 @@
 #include <tuple>
 #include <utility>
 
-#include "blob/sha256.h"
+#include "blob/engine_digest.h"
 #include "cuda/device_info.h"
 #include "engine/engine_opening.h"
 #include "engine/kernel_bytes.h"
@@ -67,7 +67,7 @@ bool has_dynamic_shapes(const Engine& engine) {
 
 std::string engine_digest(const Blob& blob) {
   const std::string& recorded = blob.metadata.engine_sha256;  // parse_blob has verified it
-  return recorded.empty() ? to_hex(sha256(blob.engine)) : recorded;
+  return recorded.empty() ? to_hex(digest_of_engine(blob.engine)) : recorded;
 }
 
 bool SharedEngine::Key::operator<(const Key& other) const {

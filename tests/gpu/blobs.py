@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import struct
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from torch_tensorrt_executorch_runtime._digest import engine_digest
 
 _HEADER = struct.Struct("<4sIIIQ8s")
 
@@ -22,7 +23,7 @@ class Blob:
 
     @property
     def digest(self) -> str:
-        return hashlib.sha256(self.engine).hexdigest()
+        return engine_digest(self.engine)
 
 
 def find_blobs(path: Path) -> list[Blob]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import subprocess
 import sys
@@ -12,6 +11,8 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+
+from torch_tensorrt_executorch_runtime._digest import engine_digest
 
 from .blobs import find_blobs
 
@@ -69,7 +70,7 @@ def damage(
     if engine is not None:
         assert len(engine) == len(blob.engine)
         data = data.replace(blob.engine, engine)
-        data = data.replace(blob.digest.encode(), hashlib.sha256(engine).hexdigest().encode())
+        data = data.replace(blob.digest.encode(), engine_digest(engine).encode())
     target.write_bytes(data)
     return target
 
@@ -202,6 +203,8 @@ RUN_ONCE = """
 import sys, torch
 from executorch.runtime import Runtime
 import torch_tensorrt_executorch_runtime
+
+from torch_tensorrt_executorch_runtime._digest import engine_digest
 Runtime.get().load_program(sys.argv[1]).load_method("forward")
 """
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from executorch.exir import EdgeProgramManager
 from executorch.exir.lowered_backend_module import LoweredBackendModule
 
 from torch_tensorrt_executorch_runtime._blob import BACKEND_ID, Binding, Profile, TensorRTVersion, unpack_blob
+from torch_tensorrt_executorch_runtime._digest import engine_digest
 from torch_tensorrt_executorch_runtime.export.report import EngineReport
 from torch_tensorrt_executorch_runtime.inspect import BindingInfo, EngineInfo, inspect_program
 
@@ -65,7 +65,7 @@ def _lowered_modules(module: torch.fx.GraphModule) -> Iterator[LoweredBackendMod
 
 
 def _digest(module: Any) -> str:
-    return hashlib.sha256(unpack_blob(module.processed_bytes).engine).hexdigest()
+    return engine_digest(unpack_blob(module.processed_bytes).engine)
 
 
 def _engine(method: str, index: int, engine: EngineInfo) -> EngineReport:

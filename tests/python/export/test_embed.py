@@ -14,6 +14,7 @@ from torch import nn
 from support.process import command
 from torch_tensorrt_executorch_runtime import _errors, _loader
 from torch_tensorrt_executorch_runtime._blob import pack_blob, unpack_blob
+from torch_tensorrt_executorch_runtime._digest import engine_digest
 from torch_tensorrt_executorch_runtime._kernel_data import parse_key
 from torch_tensorrt_executorch_runtime.export import TensorRTPartitioner, _compiled_kernels, lower, save
 from torch_tensorrt_executorch_runtime.inspect import KernelInfo, inspect_program
@@ -61,7 +62,7 @@ def kernels_in(path) -> dict[str, bytes]:
 
 def digests_in(path) -> list[str]:
     methods = read_pte(path).methods
-    return [hashlib.sha256(unpack_blob(d.data).engine).hexdigest() for method in methods for d in method.delegates]
+    return [engine_digest(unpack_blob(d.data).engine) for method in methods for d in method.delegates]
 
 
 def test_the_file_carries_the_kernels_of_every_engine(machine, tmp_path):
