@@ -6,7 +6,7 @@ Only the inputs and outputs are read, so that the time does not grow with the pr
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from torch_tensorrt_executorch_runtime._flatbuffer import Table, root_table
 from torch_tensorrt_executorch_runtime._program import TENSOR_VALUE, device_of, read_header
@@ -22,12 +22,16 @@ class Boundary:
     """A method's inputs and outputs.
 
     ``input_orders`` has one order for each input, None for a tensor in the default layout, from the first dimension to
-    the last, and for other values. ``output_gpu`` is the number of the GPU that outputs are left on; None when there
-    are none.
+    the last, and for other values; ``takes_default_orders`` says that there is no other. ``output_gpu`` is the number
+    of the GPU that outputs are left on; None when there are none.
     """
 
     input_orders: tuple[Order | None, ...]
     output_gpu: int | None
+    takes_default_orders: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "takes_default_orders", not any(self.input_orders))
 
 
 def read_boundaries(data: memoryview, backend: str) -> dict[str, Boundary]:

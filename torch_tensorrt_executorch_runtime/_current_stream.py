@@ -24,11 +24,11 @@ def stream_to_follow(device: int) -> Any:
     None without a choice of the caller's, too: the delegate then waits for what it runs.
     """
     handle = _loader.native().get_caller_stream()
-    if handle is None:
+    if handle is None or _current_handle is None:
         return None
     if handle == _LEGACY:
         handle = 0
-    if _current_handle is None or _current_handle(device) == handle:
+    if _current_handle(device) == handle:
         return None
     return torch.cuda.ExternalStream(handle, device=device)  # type: ignore[no-untyped-call]
 
