@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import struct
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from torch_tensorrt_executorch_runtime._digest import engine_digest
 
 _HEADER = struct.Struct("<4sIIIQ8s")
 
@@ -23,7 +22,7 @@ class Blob:
 
     @property
     def digest(self) -> str:
-        return engine_digest(self.engine)
+        return digest_of(self.engine)
 
 
 def find_blobs(path: Path) -> list[Blob]:
@@ -53,3 +52,12 @@ def delegate_ids(path: Path, method: str = "forward") -> list[str]:
     program = deserialize_pte_binary(path.read_bytes()).program
     plan = next(plan for plan in program.execution_plan if plan.name == method)
     return [delegate.id for delegate in plan.delegates]
+
+
+def digest_of(engine: bytes) -> str:
+    """Return the digest of an engine as the format describes it."""
+    piece = 1 << 20
+    if len(engine) <= piece:
+        return hashlib.sha256(engine).hexdigest()
+    digests = (hashlib.sha256(engine[start : start + piece]).digest() for start in range(0, len(engine), piece))
+    return hashlib.sha256(b"".join(digests)).hexdigest()

@@ -12,9 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from torch_tensorrt_executorch_runtime._digest import engine_digest
-
-from .blobs import find_blobs
+from .blobs import digest_of, find_blobs
 
 pytestmark = pytest.mark.gpu
 
@@ -70,7 +68,7 @@ def damage(
     if engine is not None:
         assert len(engine) == len(blob.engine)
         data = data.replace(blob.engine, engine)
-        data = data.replace(blob.digest.encode(), engine_digest(engine).encode())
+        data = data.replace(blob.digest.encode(), digest_of(engine).encode())
     target.write_bytes(data)
     return target
 
