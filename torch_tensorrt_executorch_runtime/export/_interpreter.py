@@ -131,6 +131,17 @@ class _Interpreter(_conversion.TRTInterpreter):  # type: ignore[misc, name-defin
         dtype = _enums.dtype._from(value.dtype).to(trt.DataType)
         return result if result.dtype == dtype else self.ctx.net.add_cast(result, dtype).get_output(0)
 
+    def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+        """Convert one operator, whose converter gets tensors of the network where it takes nothing else."""
+        if target is torch.ops.aten.scaled_dot_product_attention.default:
+            args = tuple(self._network_tensor(value, position) for position, value in enumerate(args))
+        return super().call_function(target, args, kwargs)
+
+    def _network_tensor(self, value: Any, position: int) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        return _converter_utils.get_trt_tensor(self.ctx, value, f"{self._cur_node_name}_constant_{position}")
+
     def output(self, target: str, args: Any, kwargs: Any) -> list[Any]:
         """Mark the network's outputs, one for each output of the module."""
         del target, kwargs

@@ -112,6 +112,31 @@ def test_layers_of_a_transformer_take_no_detour(batch_first):
     check_against_eager(result, module, *inputs)
 
 
+class LearnedQueries(nn.Module):
+    """Queries, or all three, that do not depend on the input, as detectors and resamplers have them."""
+
+    def __init__(self, *, all_three: bool) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.attention = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True)
+        self.queries = nn.Parameter(torch.randn(1, 6, WIDTH))
+        self.all_three = all_three
+
+    def forward(self, x: Tensor) -> Tensor:
+        queries = self.queries.expand(x.shape[0], -1, -1)
+        memory = queries if self.all_three else x
+        return self.attention(queries, memory, memory, need_weights=False)[0] + x.mean(1, keepdim=True)
+
+
+@pytest.mark.parametrize("all_three", [False, True])
+def test_queries_may_be_learned(all_three):
+    module = LearnedQueries(all_three=all_three).eval()
+    result = lower_model(module, MEMORY)
+
+    assert (len(result.blobs), result.outside) == (1, {})
+    check_against_eager(result, module, MEMORY)
+
+
 class Lookalike(nn.Module):
     """Views that resemble those of the module but mean something else."""
 
