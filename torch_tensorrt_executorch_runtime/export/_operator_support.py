@@ -216,8 +216,13 @@ def _is_pool_without_indices(node: torch.fx.Node) -> bool:
         isinstance(pool, torch.fx.Node)
         and pool.target in _POOLS_WITH_INDICES
         and len(pool.users) == 1
+        and all(step == 1 for step in _dilation(pool))
         and all(user.target is operator.getitem and user.args[1] == 0 for user in pool.users)
     )
+
+
+def _dilation(pool: torch.fx.Node) -> Any:
+    return pool.args[4] if len(pool.args) > 4 else pool.kwargs.get("dilation", ())
 
 
 def excluded_names(targets: Any) -> frozenset[str]:

@@ -104,7 +104,17 @@ def _copy_node(graph: torch.fx.Graph, node: torch.fx.Node, of: Mapping[torch.fx.
         copied.target = aten_target(node.target)
         if node.target in MemoryFormatOpsMap:
             copied.kwargs = _without_dim_order(copied.kwargs)
+        if copied.target is torch.ops.aten.full_like.default:
+            _fill_known_shape(copied, node.meta["val"])
     return copied
+
+
+def _fill_known_shape(full_like: torch.fx.Node, value: torch.Tensor) -> None:
+    """Let a tensor of one number be made without a tensor of its shape, which no converter takes."""
+    if all(isinstance(size, int) for size in value.shape):
+        full_like.target = torch.ops.aten.full.default
+        full_like.args = (list(value.shape), full_like.args[1])
+        full_like.kwargs = {"dtype": value.dtype}
 
 
 def _without_dim_order(kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from torch_tensorrt_executorch_runtime._blob import BACKEND_ID
 from torch_tensorrt_executorch_runtime._errors import ExportError
 from torch_tensorrt_executorch_runtime.export._backend_lookup import prefer_own_backend
 from torch_tensorrt_executorch_runtime.export._compiled_kernels import check_machine
+from torch_tensorrt_executorch_runtime.export._decompositions import add_decompositions
 from torch_tensorrt_executorch_runtime.export._layout import in_default_layout
 from torch_tensorrt_executorch_runtime.export._operator_support import (
     NodeSupport,
@@ -129,6 +130,7 @@ class TensorRTPartitioner(Partitioner):  # type: ignore[misc]
         table = lowering.get_decompositions(
             False, decomposes_attention(self.options), False, use_fp32_acc=self.options.use_fp32_acc
         )
+        add_decompositions(table)
         table[torch.ops.aten.view.default] = _view
         decomposed: ExportedProgram = in_default_layout(ep).run_decompositions(table)
         return decomposed
