@@ -57,18 +57,6 @@ def _with_mean(spread: Any) -> Callable[..., Any]:
     return compute
 
 
-def _pad(x: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Any:
-    """Pad around a circle by joining the ends; PyTorch's own fills an empty tensor piece by piece."""
-    if mode != "circular" or min(pad) < 0:
-        return NotImplemented
-    for index, (before, after) in enumerate(zip(pad[::2], pad[1::2], strict=True)):
-        dim = x.dim() - 1 - index
-        size = x.shape[dim]
-        parts = [x.narrow(dim, size - before, before), x, x.narrow(dim, 0, after)]
-        x = torch.cat([part for part, count in zip(parts, (before, 1, after), strict=True) if count], dim)
-    return x
-
-
 def _adaptive_max_pool2d(x: Tensor, output_size: Sequence[int]) -> Any:
     height, width = x.shape[-2:]
     rows, columns = output_size
@@ -89,14 +77,15 @@ def _max_pool2d(  # noqa: PLR0917 - the operator's own arguments
 ) -> Any:
     """Pad for the windows that ``ceil_mode`` adds, which converters do not take."""
     sizes = x.shape[-2:]
-    if not ceil_mode or not all(isinstance(size, int) for size in sizes):
-        return NotImplemented
     given = (kernel_size, stride or kernel_size, padding, dilation)
     kernel, step, before, spread = map(_pair, given)
-    missing = [_missing(*numbers) for numbers in zip(sizes, kernel, step, before, spread, strict=True)]
-    if any(missing):
-        x = torch.nn.functional.pad(x, (0, missing[1], 0, missing[0]), value=float("-inf"))
-    return _aten.max_pool2d_with_indices(x, kernel, step, before, *([] if spread == [1, 1] else [spread]))[0]
+    if ceil_mode and all(isinstance(size, int) for size in sizes):
+        missing = [_missing(*numbers) for numbers in zip(sizes, kernel, step, before, spread, strict=True)]
+        if any(missing):
+            x = _aten.constant_pad_nd(x, [0, missing[1], 0, missing[0]], float("-inf"))
+        ceil_mode = False
+    last = [spread, True] if ceil_mode else [] if spread == [1, 1] else [spread]
+    return _aten.max_pool2d_with_indices(x, kernel, step, before, *last)[0]
 
 
 def _pair(numbers: Sequence[int]) -> list[int]:
@@ -118,7 +107,6 @@ _ALONE: dict[Any, Callable[..., Any]] = {
     _aten.eye.default: _square_eye,
     _aten.eye.m: _rectangular_eye,
     _aten.max_pool2d.default: _max_pool2d,
-    _aten.pad.default: _pad,
     _aten.std_mean.correction: _with_mean(_aten.std.correction),
     _aten.var_mean.correction: _with_mean(_aten.var.correction),
 }

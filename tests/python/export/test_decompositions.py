@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from export_helpers import One, check_against_eager, lower_model
+from export_helpers import DEFAULTS, One, check_against_eager, lower_model
 from torch.export import Dim
 from torch.nn import functional
+
+from torch_tensorrt_executorch_runtime.export import _engine_builder
 
 X = torch.randn(2, 3, 8, 9)
 
@@ -29,10 +31,6 @@ INSIDE = {
     "var_keeping_all_dimensions": lambda x: x.var(keepdim=True),
     "std_keeping_dimensions": lambda x: (x - x.mean(1, keepdim=True)) / x.std(1, keepdim=True),
     "std_mean": lambda x: torch.std_mean(x, 1, correction=0, keepdim=True),
-    "circular": lambda x: functional.pad(x, (1, 2, 3, 0), mode="circular"),
-    "circular_convolution": lambda x: functional.conv2d(
-        functional.pad(x, (1, 1, 1, 1), mode="circular"), torch.ones(2, 3, 3, 3)
-    ),
     "adaptive_max_pool_to_one": lambda x: functional.adaptive_max_pool2d(x, 1),
     "adaptive_max_pool": lambda x: functional.adaptive_max_pool2d(x, (4, 3)),
     "ceil_mode": lambda x: functional.max_pool2d(x, 3, 2, ceil_mode=True),
@@ -66,9 +64,7 @@ def test_keeps_the_type(dtype):
 
 
 def test_batch_may_change():
-    module = One(
-        lambda x: functional.max_pool2d(functional.pad(x, (1, 1, 0, 0), mode="circular"), 3, 2, ceil_mode=True)
-    )
+    module = One(lambda x: functional.max_pool2d(x * 2, 3, 2, ceil_mode=True))
     result = lower_model(module, X, dynamic_shapes=({0: Dim("batch", min=1, max=4)},))
 
     assert result.outside == {}
@@ -92,3 +88,15 @@ def test_what_converters_refuse_stays_outside_and_is_named(name):
 
     assert list(result.outside) == [operator]
     check_against_eager(result, One(lambda x: compute(x * 2)), X)
+
+
+def test_leaves_padding_to_the_convolution_behind_it():
+    module = One(lambda x: functional.conv2d(functional.pad(x, (0, 1, 0, 1)), torch.ones(4, 3, 3, 3), stride=2))
+    result = lower_model(module, X)
+
+    (delegate,) = result.delegates
+    lowered, _ = _engine_builder.partition_module(delegate.original_module, DEFAULTS)
+    assert [str(node.target) for node in lowered.graph.nodes if node.op == "call_function"] == [
+        "tensorrt.conv_asym_pad.default"
+    ]
+    check_against_eager(result, module, X)
