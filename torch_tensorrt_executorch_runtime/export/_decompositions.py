@@ -79,7 +79,7 @@ def _max_pool2d(  # noqa: PLR0917 - the operator's own arguments
     sizes = x.shape[-2:]
     given = (kernel_size, stride or kernel_size, padding, dilation)
     kernel, step, before, spread = map(_pair, given)
-    if ceil_mode and all(isinstance(size, int) for size in sizes):
+    if ceil_mode and x.is_floating_point() and all(isinstance(size, int) for size in sizes):
         missing = [_missing(*numbers) for numbers in zip(sizes, kernel, step, before, spread, strict=True)]
         if any(missing):
             x = _aten.constant_pad_nd(x, [0, missing[1], 0, missing[0]], float("-inf"))

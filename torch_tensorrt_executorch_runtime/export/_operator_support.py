@@ -216,13 +216,16 @@ def _is_pool_without_indices(node: torch.fx.Node) -> bool:
         isinstance(pool, torch.fx.Node)
         and pool.target in _POOLS_WITH_INDICES
         and len(pool.users) == 1
-        and all(step == 1 for step in _dilation(pool))
+        and _has_plain_windows(pool)
         and all(user.target is operator.getitem and user.args[1] == 0 for user in pool.users)
     )
 
 
-def _dilation(pool: torch.fx.Node) -> Any:
-    return pool.args[4] if len(pool.args) > 4 else pool.kwargs.get("dilation", ())
+def _has_plain_windows(pool: torch.fx.Node) -> bool:
+    # A pool without indices that is dilated or rounds its size up is refused only when it is converted.
+    dilation: Any = pool.args[4] if len(pool.args) > 4 else pool.kwargs.get("dilation", ())
+    ceil_mode = pool.args[5] if len(pool.args) > 5 else pool.kwargs.get("ceil_mode", False)
+    return all(step == 1 for step in dilation) and not ceil_mode
 
 
 def excluded_names(targets: Any) -> frozenset[str]:

@@ -73,6 +73,10 @@ def test_batch_may_change():
 
 
 OUTSIDE = {
+    "ceil_mode_on_integers": (
+        lambda x: functional.max_pool2d((x * 9).to(torch.int64), 3, 2, ceil_mode=True),
+        "aten.max_pool2d_with_indices.default",
+    ),
     "dilated_pool": (lambda x: functional.max_pool2d(x, 3, 1, dilation=2), "aten.max_pool2d_with_indices.default"),
     "adaptive_max_pool_of_unequal_parts": (
         lambda x: functional.adaptive_max_pool2d(x, 3),
