@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from torch_tensorrt_executorch_runtime.export._twin import tensor_meta
+from torch_tensorrt_executorch_runtime.export._twin import describe
 
 __all__ = ["add_constant", "constant_value"]
 
@@ -36,6 +36,4 @@ def add_constant(module: torch.fx.GraphModule, like: torch.fx.Node, part: str, v
         name = f"{stem}_{number}"
     module.register_buffer(name, value)
     with like.graph.inserting_after(like):
-        added = like.graph.get_attr(name)
-    added.meta = {**like.meta, "val": value, **tensor_meta(value)}
-    return added
+        return describe(like.graph.get_attr(name), like, value)

@@ -23,7 +23,7 @@ import torch
 
 from torch_tensorrt_executorch_runtime.export._constants import add_constant, constant_value
 from torch_tensorrt_executorch_runtime.export._convolutions import padded_convolution
-from torch_tensorrt_executorch_runtime.export._twin import tensor_meta
+from torch_tensorrt_executorch_runtime.export._twin import describe
 
 __all__ = ["split_float32_products"]
 
@@ -116,7 +116,7 @@ class _Splitter:
 
     def _cast(self, node: torch.fx.Node, dtype: torch.dtype) -> torch.fx.Node:
         cast = self._graph.call_function(_aten._to_copy.default, (node,), {"dtype": dtype})
-        return _describe(cast, node, node.meta["val"].to(dtype))
+        return describe(cast, node, node.meta["val"].to(dtype))
 
 
 def _was_half(node: torch.fx.Node) -> bool:
@@ -176,9 +176,4 @@ def _with(arguments: tuple[Any, ...], positions: tuple[int, int], values: tuple[
 
 
 def _like(node: torch.fx.Node, made: torch.fx.Node) -> torch.fx.Node:
-    return _describe(made, node, node.meta.get("val"))
-
-
-def _describe(made: torch.fx.Node, origin: torch.fx.Node, value: Any) -> torch.fx.Node:
-    made.meta = {**origin.meta, "val": value, **tensor_meta(value)}
-    return made
+    return describe(made, node, node.meta.get("val"))

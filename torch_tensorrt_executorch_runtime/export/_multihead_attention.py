@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from torch_tensorrt_executorch_runtime.export._twin import tensor_meta
+from torch_tensorrt_executorch_runtime.export._twin import add_call
 
 __all__ = ["cut_packed_projections", "unfold_heads"]
 
@@ -35,9 +35,9 @@ def cut_packed_projections(module: torch.fx.GraphModule) -> None:
         index: Any = node.args[2]
         with module.graph.inserting_before(node):
             arguments = (cuts[projection], index % len(cuts[projection].meta["val"]))
-            part = _call(node, operator.getitem, arguments, node.meta["val"])
+            part = add_call(node, operator.getitem, arguments, node.meta["val"])
             # What views it expects it to lie in memory as it did.
-            part = _call(node, _aten.clone.default, (part,), node.meta["val"])
+            part = add_call(node, _aten.clone.default, (part,), node.meta["val"])
             part.kwargs = {"memory_format": torch.contiguous_format}
         node.replace_all_uses_with(part)
     module.graph.eliminate_dead_code()
@@ -76,7 +76,7 @@ def _cut(projection: torch.fx.Node, before: torch.fx.Node) -> torch.fx.Node:
     whole = projection.meta["val"]
     sizes = [width] * (whole.shape[-1] // width)
     with projection.graph.inserting_after(projection):
-        return _call(projection, _aten.split_with_sizes.default, (projection, sizes, -1), whole.split(sizes, -1))
+        return add_call(projection, _aten.split_with_sizes.default, (projection, sizes, -1), whole.split(sizes, -1))
 
 
 def _folded_heads(node: torch.fx.Node) -> torch.fx.Node | None:
@@ -100,8 +100,8 @@ def _unfold(node: torch.fx.Node, folded: torch.fx.Node) -> None:
     value = node.meta["val"]
     # The sizes are given to the last view, so the new one stands there.
     with node.graph.inserting_before(node):
-        view = _call(node, _aten.view.default, (source, [length, batch, heads, width]), value.permute(2, 0, 1, 3))
-        moved = _call(node, _aten.permute.default, (view, [1, 2, 0, 3]), value)
+        view = add_call(node, _aten.view.default, (source, [length, batch, heads, width]), value.permute(2, 0, 1, 3))
+        moved = add_call(node, _aten.permute.default, (view, [1, 2, 0, 3]), value)
     node.replace_all_uses_with(moved)
 
 
@@ -120,9 +120,3 @@ def _source(node: Any, target: Any, arguments: list[Any]) -> torch.fx.Node | Non
 
 def _equal(first: Any, second: Any) -> bool:
     return all(statically_known_true(a == b) for a, b in zip(first, second, strict=True))
-
-
-def _call(origin: torch.fx.Node, target: Any, arguments: tuple[Any, ...], value: Any) -> torch.fx.Node:
-    node = origin.graph.call_function(target, arguments)
-    node.meta = {**origin.meta, "val": value, **tensor_meta(value)}
-    return node

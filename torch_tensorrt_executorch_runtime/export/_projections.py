@@ -15,7 +15,7 @@ import torch
 
 from torch_tensorrt_executorch_runtime.export._attention_heads import view_of_heads
 from torch_tensorrt_executorch_runtime.export._constants import add_constant, constant_value
-from torch_tensorrt_executorch_runtime.export._twin import tensor_meta
+from torch_tensorrt_executorch_runtime.export._twin import add_call
 
 __all__ = ["fuse_projections"]
 
@@ -53,9 +53,9 @@ def _fuse(module: torch.fx.GraphModule, layers: list[torch.fx.Node]) -> None:
     sizes = [int(value.shape[-1]) for value in values]
     whole = values[0].new_empty((*values[0].shape[:-1], sum(sizes)))
     with module.graph.inserting_before(first):
-        fused = _call(first, _aten.linear.default, tuple(arguments), whole)
-        split = _call(first, _aten.split_with_sizes.default, (fused, sizes, -1), whole.split(sizes, -1))
-        parts = [_call(layer, operator.getitem, (split, i), values[i]) for i, layer in enumerate(layers)]
+        fused = add_call(first, _aten.linear.default, tuple(arguments), whole)
+        split = add_call(first, _aten.split_with_sizes.default, (fused, sizes, -1), whole.split(sizes, -1))
+        parts = [add_call(layer, operator.getitem, (split, i), values[i]) for i, layer in enumerate(layers)]
     for layer, part in zip(layers, parts, strict=True):
         layer.replace_all_uses_with(part)
         module.graph.erase_node(layer)
@@ -83,10 +83,3 @@ def _value(module: torch.fx.GraphModule, node: Any) -> torch.Tensor:
     value = constant_value(module, node)
     assert value is not None
     return value
-
-
-def _call(origin: torch.fx.Node, target: Any, arguments: tuple[Any, ...], value: Any) -> torch.fx.Node:
-    """Add a node, which stands for a part of what ``origin`` computes."""
-    node = origin.graph.call_function(target, arguments)
-    node.meta = {**origin.meta, "val": value, **tensor_meta(value)}
-    return node

@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from torch_tensorrt_executorch_runtime.export._constants import add_constant, constant_value
 from torch_tensorrt_executorch_runtime.export._convolutions import Convolution, read_convolution
-from torch_tensorrt_executorch_runtime.export._twin import tensor_meta
+from torch_tensorrt_executorch_runtime.export._twin import add_call
 
 __all__ = ["read_blocks_of_pixels"]
 
@@ -127,7 +127,4 @@ def _missing_channels(channels: int) -> int:
 
 def _call(target: Any, source: torch.fx.Node, *arguments: Any, shape: tuple[Any, ...]) -> torch.fx.Node:
     """Add a node. Its shape is given, because computing it could tie a batch that changes to one number."""
-    node = source.graph.call_function(target, (source, *arguments))
-    value = source.meta["val"].new_empty(shape)
-    node.meta = {**source.meta, "val": value, **tensor_meta(value)}
-    return node
+    return add_call(source, target, (source, *arguments), source.meta["val"].new_empty(shape))

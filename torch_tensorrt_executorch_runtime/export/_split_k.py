@@ -16,7 +16,7 @@ import torch
 
 from torch_tensorrt_executorch_runtime.export._constants import add_constant, constant_value
 from torch_tensorrt_executorch_runtime.export._convolutions import read_convolution
-from torch_tensorrt_executorch_runtime.export._twin import tensor_meta
+from torch_tensorrt_executorch_runtime.export._twin import add_call
 
 __all__ = ["split_deep_convolutions"]
 
@@ -102,7 +102,4 @@ def _call(
     origin: torch.fx.Node, target: Any, arguments: tuple[Any, ...], shape: Sequence[int], dtype: torch.dtype
 ) -> torch.fx.Node:
     """Add a node, which stands for a part of what ``origin`` computes."""
-    node = origin.graph.call_function(target, arguments)
-    value = origin.meta["val"].new_empty(shape, dtype=dtype)
-    node.meta = {**origin.meta, "val": value, **tensor_meta(value)}
-    return node
+    return add_call(origin, target, arguments, origin.meta["val"].new_empty(shape, dtype=dtype))

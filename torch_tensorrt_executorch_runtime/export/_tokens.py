@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from torch_tensorrt_executorch_runtime.export._twin import tensor_meta
+from torch_tensorrt_executorch_runtime.export._twin import describe
 
 __all__ = ["flatten_tokens"]
 
@@ -77,9 +77,9 @@ class _Flattener:
     def _replace(self, node: torch.fx.Node, arguments: tuple[Any, ...]) -> None:
         with self._graph.inserting_before(node):
             flat = self._graph.create_node("call_function", node.target, arguments, node.kwargs)
-            _describe(flat, node, _flat(node.meta["val"]))
+            describe(flat, node, _flat(node.meta["val"]))
             viewed = self._graph.call_function(_aten.reshape.default, (flat, list(node.meta["val"].shape)))
-            _describe(viewed, node, node.meta["val"])
+            describe(viewed, node, node.meta["val"])
         self._matrices[viewed] = flat
         node.replace_all_uses_with(viewed)
 
@@ -88,7 +88,7 @@ class _Flattener:
             value = _flat(tensor.meta["val"])
             with self._graph.inserting_before(before):
                 viewed = self._graph.call_function(_aten.reshape.default, (tensor, list(value.shape)))
-            self._matrices[tensor] = _describe(viewed, tensor, value)
+            self._matrices[tensor] = describe(viewed, tensor, value)
         return self._matrices[tensor]
 
 
@@ -124,8 +124,3 @@ def _is_row(source: torch.fx.Node) -> bool:
 
 def _flat(value: torch.Tensor) -> torch.Tensor:
     return value.reshape(-1, value.shape[-1])
-
-
-def _describe(made: torch.fx.Node, origin: torch.fx.Node, value: torch.Tensor) -> torch.fx.Node:
-    made.meta = {**origin.meta, "val": value, **tensor_meta(value)}
-    return made

@@ -18,7 +18,7 @@ from executorch.exir.passes.dim_order_ops_registry import MemoryFormatOpsMap
 from torch.export import ExportedProgram
 from torch.fx.passes.shape_prop import TensorMetadata
 
-__all__ = ["Twin", "aten_target", "build_twin", "constant_placeholders", "tensor_meta"]
+__all__ = ["Twin", "add_call", "aten_target", "build_twin", "constant_placeholders", "describe", "tensor_meta"]
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,17 @@ def tensor_meta(value: Any) -> dict[str, TensorMetadata]:
     # Not by PyTorch's own helper: it would ask about the memory format, which adds guards to dynamic sizes.
     metadata = TensorMetadata(value.shape, value.dtype, False, value.stride(), None, False, {})
     return {"tensor_meta": metadata}
+
+
+def describe(made: torch.fx.Node, origin: torch.fx.Node, value: Any) -> torch.fx.Node:
+    """Say of a new node that it stands for a part of what ``origin`` computes, and gives ``value``."""
+    made.meta = {**origin.meta, "val": value, **tensor_meta(value)}
+    return made
+
+
+def add_call(origin: torch.fx.Node, target: Any, arguments: tuple[Any, ...], value: Any) -> torch.fx.Node:
+    """Add a call that stands for a part of what ``origin`` computes, where the graph inserts."""
+    return describe(origin.graph.call_function(target, arguments), origin, value)
 
 
 def constant_placeholders(program: ExportedProgram) -> dict[torch.fx.Node, torch.Tensor]:
