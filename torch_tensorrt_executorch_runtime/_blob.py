@@ -188,7 +188,7 @@ def unpack_blob(data: bytes | bytearray | memoryview) -> Blob:
         found = engine_digest(engine)
         if found != metadata.engine_sha256:
             raise BlobError(
-                f"The engine's digest is {found}, but the blob states {metadata.engine_sha256}: the file is damaged. "
+                f"The engine's SHA-256 is {found}, but the blob states {metadata.engine_sha256}: the file is damaged. "
                 "Copy or export it again."
             )
     return Blob(metadata, engine)

@@ -34,7 +34,7 @@ __all__ = [
 _REPORT_KEY = "partition_report"
 _ENGINE_MAGIC = {b"vtrt": "rtx", b"ftrt": "tensorrt"}
 _LONGEST_SPEC = 200
-_Kernels = Mapping[str, Sequence["KernelInfo"]]  # by the SHA-256 of the engine
+_Kernels = Mapping[str, Sequence["KernelInfo"]]  # by the digest of the engine
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ Error check_digest(Bytes engine, const std::string& recorded) {
   const std::string found = to_hex(digest_of_engine(engine));
   ET_CHECK_OR_RETURN_ERROR(
       found == recorded, InvalidProgram,
-      "The engine's digest is %.16s..., but the blob records %.16s...: the engine is damaged. "
+      "The engine's SHA-256 is %.16s..., but the blob records %.16s...: the engine is damaged. "
       "Copy or export the file again.",
       found.c_str(), recorded.c_str());
   return Error::Ok;

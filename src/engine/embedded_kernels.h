@@ -13,7 +13,7 @@ namespace executorch::backends::tensorrt {
 
 /// Which machine kernels were compiled for, and of which engine.
 struct KernelKey {
-  std::string engine_digest;  ///< SHA-256 of the engine's bytes
+  std::string engine_digest;  ///< as `digest_of_engine` has it
   std::string library;        ///< the version that compiled them, such as "1.6.1.120"
   std::string gpu;            ///< the GPU model's name
 

@@ -17,7 +17,7 @@
 
 namespace executorch::backends::tensorrt {
 
-/// SHA-256 of a blob's engine, in hexadecimal digits.
+/// The digest of a blob's engine, in hexadecimal digits.
 std::string engine_digest(const Blob& blob);
 
 /// One deserialized engine on one GPU, shared by all loads of the same bytes with the same options: weights
@@ -30,7 +30,7 @@ class SharedEngine {
  public:
   /// What makes two loads share.
   struct Key {
-    std::string digest;  ///< SHA-256 of the engine's bytes
+    std::string digest;  ///< as `digest_of_engine` has it
     int device;
     std::optional<int64_t> weight_streaming_budget;
     bool is_private = false;  ///< shared with nobody

@@ -29,7 +29,7 @@ class WrittenEngines:
 
 
 def engines_of(manager: EdgeProgramManager) -> dict[str, list[str]]:
-    """Return the SHA-256 of each TensorRT engine of each method."""
+    """Return the digest of each TensorRT engine of each method."""
     return {
         name: [_digest(module) for module in _lowered_modules(manager.exported_program(name).graph_module)]
         for name in sorted(manager.methods)

@@ -135,7 +135,7 @@ TEST(Blob, RefusesADamagedEngineAtEveryByte) {
     const CapturedLog log;
     EXPECT_EQ(parse_blob(view(bytes)).error(), Error::InvalidProgram);
     ASSERT_EQ(log.errors().size(), 1u);
-    EXPECT_EQ(log.errors()[0], "The engine's digest is " + to_hex(sha256(view(damaged))).substr(0, 16) +
+    EXPECT_EQ(log.errors()[0], "The engine's SHA-256 is " + to_hex(sha256(view(damaged))).substr(0, 16) +
                                    "..., but the blob records " + digest.substr(0, 16) +
                                    "...: the engine is damaged. Copy or export the file again.");
   }

@@ -140,7 +140,7 @@ def test_refuses_every_truncation():
 def test_refuses_a_changed_engine():
     blob = bytearray(pack_blob(FULL, b"ENGINE"))
     blob[-1] ^= 1
-    with pytest.raises(BlobError, match=r"digest is .* but the blob states .*: the file is damaged"):
+    with pytest.raises(BlobError, match=r"SHA-256 is .* but the blob states .*: the file is damaged"):
         unpack_blob(blob)
 
 

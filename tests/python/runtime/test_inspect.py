@@ -95,7 +95,7 @@ def test_a_changed_engine_is_refused_with_method_and_delegate(programs: Path, tm
     data[-500] ^= 1
     path = tmp_path / "flipped.pte"
     path.write_bytes(data)
-    with pytest.raises(BlobError, match="Method 'forward', delegate 1: The engine's digest is"):
+    with pytest.raises(BlobError, match="Method 'forward', delegate 1: The engine's SHA-256 is"):
         inspect_program(path)
 
 
