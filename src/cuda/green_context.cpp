@@ -1,35 +1,22 @@
 #include "cuda/green_context.h"
 
+#include "cuda/driver_function.h"
 #include "log/log.h"
 
 namespace executorch::backends::tensorrt {
 
 namespace {
 
-// Functions of the driver, which is not linked: it may be absent, or older than they are. They return
-// CUresult.
+// These return CUresult.
 using GetGreenContext = int (*)(cudaStream_t stream, void** context);
 using GetId = int (*)(void* context, unsigned long long* id);
 using CreateStream = int (*)(cudaStream_t* stream, void* context, unsigned flags, int priority);
 constexpr unsigned kNonBlocking = 1;  // CU_STREAM_NON_BLOCKING, which these streams must be
 constexpr int kNotFound = 500;        // CUDA_ERROR_NOT_FOUND
 
-template <class Function>
-Function find(const char* name, unsigned first_version) {
-  void* function = nullptr;
-  cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
-  const cudaError_t status =
-      cudaGetDriverEntryPointByVersion(name, &function, first_version, cudaEnableDefault, &result);
-  if (status != cudaSuccess) {
-    cudaGetLastError();
-  }
-  return status == cudaSuccess && result == cudaDriverEntryPointSuccess ? reinterpret_cast<Function>(function)
-                                                                        : nullptr;
-}
-
 /// Null for an ordinary stream.
 void* context_of(StreamView stream) {
-  static const auto get = find<GetGreenContext>("cuStreamGetGreenCtx", 12040);
+  static const auto get = find_driver_function<GetGreenContext>("cuStreamGetGreenCtx", 12040);
   void* context = nullptr;
   return get != nullptr && !stream.is_default() && get(stream.get(), &context) == 0 ? context : nullptr;
 }
@@ -41,13 +28,13 @@ uint64_t green_context_of(StreamView stream) {
   if (context == nullptr) {
     return 0;
   }
-  static const auto get_id = find<GetId>("cuGreenCtxGetId", 13000);
+  static const auto get_id = find_driver_function<GetId>("cuGreenCtxGetId", 13000);
   unsigned long long id = 0;
   return get_id != nullptr && get_id(context, &id) == 0 ? id : reinterpret_cast<uint64_t>(context);
 }
 
 runtime::Result<Stream> create_stream_beside(StreamView neighbour) {
-  static const auto create = find<CreateStream>("cuGreenCtxStreamCreate", 12050);
+  static const auto create = find_driver_function<CreateStream>("cuGreenCtxStreamCreate", 12050);
   cudaStream_t stream = nullptr;
   const int result = create == nullptr ? kNotFound : create(&stream, context_of(neighbour), kNonBlocking, 0);
   if (result != 0) {

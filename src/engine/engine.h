@@ -17,6 +17,7 @@
 #include "cuda/stream.h"
 #include "engine/arguments.h"
 #include "engine/bindings.h"
+#include "engine/bound_tensor.h"
 #include "engine/embedded_kernels.h"
 #include "engine/memory_budget.h"
 #include "engine/options.h"
@@ -111,6 +112,7 @@ class LoadedEngine {
     bool is_host_memory = false;
     abi::Dims shape{-1, {}};
     void* address = nullptr;
+    BoundTensor bound;  ///< the tensor for which all of the above was found out
     abi::Dims context_shape{-1, {}};
     void* context_address = nullptr;
     DeviceBuffer device_staging;
@@ -131,7 +133,9 @@ class LoadedEngine {
 
   // One call, in this order (execution.cpp).
   Error assign(Span<Tensor* const> tensors);
+  bool is_bound() const;
   Error bind();
+  bool remember_tensors();
   Error bind_input(Port& port);
   Error find_output_shapes();
   Result<std::vector<abi::Dims>> infer_output_shapes();
@@ -178,6 +182,7 @@ class LoadedEngine {
   std::vector<abi::Dims> input_shapes_;
   Event event_;                         ///< the end of the last call
   DeviceBuffer placeholder_;            ///< what empty tensors point at: TensorRT wants an address for each
+  bool can_stay_bound_ = false;         ///< whether a call with the tensors of the last one is bound already
   bool in_flight_ = false;              ///< whether the last call returned before its work ended
   unsigned long long last_stream_ = 0;  ///< then, the id of its stream
   bool waits_for_host_ = false;         ///< whether this call has a result in host memory

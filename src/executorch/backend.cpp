@@ -44,11 +44,11 @@ Result<DelegateHandle*> load(BackendInitContext& context, FreeableBuffer* proces
   return static_cast<DelegateHandle*>(engine->release());
 }
 
-/// The tensors among the arguments. Sizes that the program passes as integers beside the tensors that have
-/// them are no bindings of an engine.
-Result<std::vector<Tensor*>> tensors_of(runtime::Span<EValue*> arguments, const std::string& label) {
-  std::vector<Tensor*> tensors;
-  tensors.reserve(arguments.size());
+/// The tensors among the arguments, until the next call on this thread. Sizes that the program passes as
+/// integers beside the tensors that have them are no bindings of an engine.
+Result<Span<Tensor* const>> tensors_of(runtime::Span<EValue*> arguments, const std::string& label) {
+  static thread_local std::vector<Tensor*> tensors;  // so that a call allocates nothing
+  tensors.clear();
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (arguments[i]->isTensor()) {
       tensors.push_back(&arguments[i]->toTensor());
@@ -58,7 +58,7 @@ Result<std::vector<Tensor*>> tensors_of(runtime::Span<EValue*> arguments, const 
       return Error::InvalidArgument;
     }
   }
-  return tensors;
+  return Span<Tensor* const>(tensors.data(), tensors.size());
 }
 
 Error run(LoadedEngine* loaded, runtime::Span<EValue*> arguments) {
@@ -74,8 +74,7 @@ Error run(LoadedEngine* loaded, runtime::Span<EValue*> arguments) {
   // known that this thread's stream reads them.
   const bool may_follow =
       chosen.is_callers || (engine.results_in_stream_order() && copies_on_thread_stream());
-  return engine.run({tensors->data(), tensors->size()}, chosen.stream,
-                    may_follow ? Completion::kQueued : Completion::kFinished);
+  return engine.run(*tensors, chosen.stream, may_follow ? Completion::kQueued : Completion::kFinished);
 }
 
 }  // namespace

@@ -175,6 +175,19 @@ cudaError_t fill(void* address, int value, size_t bytes, cudaStream_t handle) {
 
 }  // namespace
 
+int fake_cuda::driver_pointer_attribute(void* data, int attribute, unsigned long long address) {
+  constexpr int kInvalidValue = 1;
+  constexpr int kBufferId = 7;
+  const Lock lock(mutex());
+  const cudaError_t error = enter("cuPointerGetAttribute");
+  const Place place = memory().find(reinterpret_cast<const void*>(address));
+  if (error != cudaSuccess || attribute != kBufferId || place.block == nullptr) {
+    return error != cudaSuccess ? error : kInvalidValue;
+  }
+  *static_cast<unsigned long long*>(data) = place.block->id;
+  return 0;
+}
+
 extern "C" {
 
 cudaError_t cudaMalloc(void** block, size_t bytes) {
@@ -282,6 +295,13 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
     attributes->hostPointer = place.block->kind == Kind::kDevice ? nullptr : pointer;
     return cudaSuccess;
   });
+}
+
+void fake_cuda_turn_into_host_memory(void* managed) {
+  const Lock lock(mutex());
+  if (!memory().turn_into_host_memory(managed)) {
+    violation("fake_cuda_turn_into_host_memory: not managed memory");
+  }
 }
 
 void* fake_cuda_reach(const void* address, size_t bytes, int device) {

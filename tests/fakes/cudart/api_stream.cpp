@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "fake_cudart.h"
+#include "memory.h"
 #include "stream.h"
 
 using namespace fake_cuda;
@@ -132,6 +133,7 @@ void* driver_function(const std::string& name) {
   return name == "cuStreamGetGreenCtx"      ? reinterpret_cast<void*>(&stream_green_context)
          : name == "cuGreenCtxGetId"        ? reinterpret_cast<void*>(&green_context_id)
          : name == "cuGreenCtxStreamCreate" ? reinterpret_cast<void*>(&create_green_stream)
+         : name == "cuPointerGetAttribute"  ? reinterpret_cast<void*>(&driver_pointer_attribute)
                                             : nullptr;
 }
 

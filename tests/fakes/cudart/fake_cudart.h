@@ -63,6 +63,10 @@ void fake_cuda_set_green_context(cudaStream_t stream, void* context);
 /// never there.
 void fake_cuda_replace_green_context(void* context);
 
+/// Makes a block of managed memory ordinary host memory, as freeing it and allocating again at the same
+/// address would. The caller frees it with `free`.
+void fake_cuda_turn_into_host_memory(void* managed);
+
 /// Queues a "kernel" on a stream of the current device. `destroy` is called for `argument` when neither the
 /// stream nor a captured graph needs it any more.
 cudaError_t fake_cuda_enqueue(cudaStream_t stream, void (*kernel)(void* argument), void* argument,

@@ -59,7 +59,7 @@ void* Memory::allocate(Kind kind, size_t bytes, int device) {
     address = std::aligned_alloc(kPage, round_up(bytes));
   }
   if (address != nullptr) {
-    blocks_[reinterpret_cast<uintptr_t>(address)] = {kind, bytes, device, true};
+    blocks_[reinterpret_cast<uintptr_t>(address)] = {kind, bytes, device, true, ++last_id_};
     std::memset(reach(address), kPoison, bytes);
   }
   return address;
@@ -77,6 +77,15 @@ bool Memory::free(void* address, Kind kind) {
     blocks_.erase(it);
     std::free(address);
   }
+  return true;
+}
+
+bool Memory::turn_into_host_memory(void* address) {
+  const auto it = blocks_.find(reinterpret_cast<uintptr_t>(address));
+  if (it == blocks_.end() || it->second.kind != Kind::kManaged) {
+    return false;
+  }
+  blocks_.erase(it);
   return true;
 }
 

@@ -17,6 +17,7 @@ struct Block {
   size_t bytes;
   int device;
   bool live;
+  unsigned long long id;  ///< of the allocation; never 0, and never another's
 };
 
 /// What an address is. `block` is null for ordinary host memory and for freed device memory with `freed` set.
@@ -37,6 +38,9 @@ class Memory {
   /// Frees the block that begins at `address`; false when there is none.
   bool free(void* address, Kind kind);
 
+  /// Forgets a managed block, which stays allocated on the host; false when there is none.
+  bool turn_into_host_memory(void* address);
+
   Place find(const void* address) const;
   /// Whether all bytes lie in one live block, or all of them in ordinary host memory.
   bool valid(const void* address, size_t bytes) const;
@@ -54,8 +58,13 @@ class Memory {
   uintptr_t arena_ = 0;   ///< addresses of device memory, mapped without access
   uintptr_t shadow_ = 0;  ///< the same pages, readable and writable
   size_t used_ = 0;
+  unsigned long long last_id_ = 0;
 };
 
 Memory& memory();
+
+/// `CUresult cuPointerGetAttribute(void*, CUpointer_attribute, CUdeviceptr)`, of which there is the number of
+/// the allocation.
+int driver_pointer_attribute(void* data, int attribute, unsigned long long address);
 
 }  // namespace fake_cuda
