@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from torch_tensorrt_executorch_runtime._flatbuffer import Table, root_table
-from torch_tensorrt_executorch_runtime._program import TENSOR_VALUE, device_of, read_header
+from torch_tensorrt_executorch_runtime._program import DELEGATE_CALL, TENSOR_VALUE, device_of, read_header
 
 __all__ = ["Boundary", "Order", "read_boundaries"]
 
@@ -23,11 +23,13 @@ class Boundary:
 
     ``input_orders`` has one order for each input, None for a tensor in the default layout, from the first dimension to
     the last, and for other values; ``takes_default_orders`` says that there is no other. ``output_gpu`` is the number
-    of the GPU that outputs are left on; None when there are none.
+    of the GPU that outputs are left on; None when there are none. ``is_one_call`` says that the method is one call of
+    one delegate, which reads the caller's inputs where they are and writes the outputs, all in the default layout.
     """
 
     input_orders: tuple[Order | None, ...]
     output_gpu: int | None
+    is_one_call: bool
     takes_default_orders: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -53,7 +55,20 @@ def _boundary(plan: Table) -> Boundary:
     return Boundary(
         input_orders=tuple(_order(tensor) for tensor in _tensors(plan, 3)),
         output_gpu=next((gpu for tensor in _tensors(plan, 4) if (gpu := _gpu(tensor)) is not None), None),
+        is_one_call=_is_one_call(plan),
     )
+
+
+def _is_one_call(plan: Table) -> bool:
+    instructions = [instruction for chain in plan.tables(5) for instruction in chain.tables(2)]
+    if [instruction.integer(0, "B") for instruction in instructions] != [DELEGATE_CALL]:
+        return False
+    inputs, outputs = list(_tensors(plan, 3)), list(_tensors(plan, 4))
+    if None in inputs + outputs or any(map(_order, inputs + outputs)) or any(map(_is_planned, inputs)):
+        return False
+    call = instructions[0].table(1)
+    arguments = () if call is None else call.numbers(1)
+    return arguments == (*plan.numbers(3), *plan.numbers(4)) and len({*arguments}) == len(arguments)
 
 
 def _tensors(plan: Table, field: int) -> Iterator[Table | None]:
@@ -66,6 +81,11 @@ def _tensors(plan: Table, field: int) -> Iterator[Table | None]:
 def _order(tensor: Table | None) -> Order | None:
     order = () if tensor is None else tensor.numbers(3, "B")
     return None if order == tuple(range(len(order))) else order
+
+
+def _is_planned(tensor: Table | None) -> bool:
+    """Whether the program has memory for a tensor, into which ExecuTorch copies an input."""
+    return tensor is not None and tensor.table(6) is not None
 
 
 def _gpu(tensor: Table | None) -> int | None:

@@ -1,7 +1,8 @@
 """What the methods of our programs do in Python beyond ExecuTorch's own.
 
 The methods that ``executorch.runtime`` gives for programs with TensorRT engines convert inputs that lie otherwise in
-memory than the program expects, and have results on the GPU copied on the stream that the caller chose.
+memory than the program expects, have results on the GPU copied on the stream that the caller chose, and call an engine
+directly that is called again and again.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import torch
 from torch_tensorrt_executorch_runtime import _loader
 from torch_tensorrt_executorch_runtime._boundary import Boundary, read_boundaries
 from torch_tensorrt_executorch_runtime._current_stream import keep_for, stream_to_follow
+from torch_tensorrt_executorch_runtime._direct_call import DirectCall, delegate_of
 from torch_tensorrt_executorch_runtime._layouts import with_layouts
 from torch_tensorrt_executorch_runtime._program import map_file
 
@@ -65,6 +67,7 @@ def _program_class(runtime: Any) -> Any:
 
     class Method(runtime.Method):  # type: ignore[misc]
         _tensorrt_boundary: Boundary
+        _tensorrt_direct: DirectCall | None
 
         def execute(self, inputs: Sequence[Any], *, clone_outputs: bool = True) -> Sequence[Any]:
             """Execute the method.
@@ -77,7 +80,17 @@ def _program_class(runtime: Any) -> Any:
             Returns:
                 The results. Those on the GPU are ready in the order of the caller's stream, where there is one.
             """
-            # Between two replays every tenth of a microsecond counts, so the usual case comes first and calls nobody.
+            # Between two replays every tenth of a microsecond counts, so the usual cases come first and call nobody.
+            direct = self._tensorrt_direct
+            if direct is None:
+                return self._through_executorch(inputs, clone_outputs)
+            with direct.lock:
+                results = direct.run(inputs)
+                if results is None:
+                    return self._through_executorch(inputs, clone_outputs)
+                return [x.clone() if clone_outputs else x.detach() for x in results]
+
+        def _through_executorch(self, inputs: Sequence[Any], clone_outputs: bool) -> Sequence[Any]:
             boundary = self._tensorrt_boundary
             if boundary.takes_default_orders and type(inputs) in _SEQUENCES:
                 for x in inputs:
@@ -90,6 +103,8 @@ def _program_class(runtime: Any) -> Any:
             stream = None if boundary.output_gpu is None else stream_to_follow(boundary.output_gpu)
             if stream is None:
                 outputs = self._method(inputs, clone_outputs)
+                if self._tensorrt_direct is not None:
+                    self._tensorrt_direct.learn(self._method, inputs)
                 return outputs
             # ExecuTorch copies results on PyTorch's current stream, which knows nothing of the engine's.
             current = torch.cuda.current_stream(boundary.output_gpu)
@@ -101,12 +116,17 @@ def _program_class(runtime: Any) -> Any:
 
     class Program(runtime.Program):  # type: ignore[misc]
         _tensorrt_boundaries: Mapping[str, Boundary]
+        _tensorrt_is_traced: bool
 
         def load_method(self, name: str) -> Any:
-            method = super().load_method(name)
+            with delegate_of() as load:
+                method = super().load_method(name)
             boundary = self._tensorrt_boundaries.get(name)
             if boundary is not None and type(method) is runtime.Method:
                 method._tensorrt_boundary = boundary
+                # ExecuTorch's trace is written on its own way only.
+                handle = load.handle if boundary.is_one_call and not self._tensorrt_is_traced else None
+                method._tensorrt_direct = None if handle is None else DirectCall(handle)
                 method.__class__ = Method
             return method
 
@@ -122,14 +142,14 @@ def _loading(load: Any, program_class: Any) -> Any:
     @functools.wraps(load)
     def load_program(self: Any, data: Any, **options: Any) -> Any:
         program = load(self, data, **options)
-        _prepare(program, data, program_class)
+        _prepare(program, data, program_class, is_traced=bool(options.get("enable_etdump")))
         return program
 
     setattr(load_program, _MARK, True)
     return load_program
 
 
-def _prepare(program: Any, data: Any, program_class: Any) -> None:
+def _prepare(program: Any, data: Any, program_class: Any, *, is_traced: bool) -> None:
     """Make a program with engines one of ours. The file was just read, so it is read again now."""
     if type(program) is not program_class.__base__:
         return
@@ -141,6 +161,7 @@ def _prepare(program: Any, data: Any, program_class: Any) -> None:
         return
     if boundaries:
         program._tensorrt_boundaries = boundaries if _converts() else _without_orders(boundaries)
+        program._tensorrt_is_traced = is_traced
         program.__class__ = program_class
 
 

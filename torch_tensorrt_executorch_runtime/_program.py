@@ -17,6 +17,7 @@ from torch_tensorrt_executorch_runtime._errors import ProgramError
 from torch_tensorrt_executorch_runtime._flatbuffer import Table, root_table
 
 __all__ = [
+    "DELEGATE_CALL",
     "TENSOR_VALUE",
     "Delegate",
     "Method",
@@ -43,7 +44,7 @@ _SCALAR_TYPES = {
 _VALUE_KINDS = {1: "none", 2: "int", 3: "bool", 4: "float", 5: "tensor", 6: "string", 10: "tensor list"}
 TENSOR_VALUE = 5
 _KERNEL_CALL = 1
-_DELEGATE_CALL = 2
+DELEGATE_CALL = 2
 _IN_SEGMENT = 1
 _DEVICES = {0: "cpu", 1: "cuda"}
 
@@ -199,7 +200,7 @@ def _method(plan: Table, locate: _DelegateData) -> Method:
         inputs=tuple(_value(values, index) for index in plan.numbers(3)),
         outputs=tuple(_value(values, index) for index in plan.numbers(4)),
         delegates=tuple(
-            _delegate(item, locate, calls[_DELEGATE_CALL, index]) for index, item in enumerate(plan.tables(7))
+            _delegate(item, locate, calls[DELEGATE_CALL, index]) for index, item in enumerate(plan.tables(7))
         ),
         operators=tuple(
             (_operator_name(item), calls[_KERNEL_CALL, index]) for index, item in enumerate(plan.tables(6))
@@ -215,7 +216,7 @@ def _calls(plan: Table) -> Counter[tuple[int, int]]:
         for instruction in chain.tables(2):
             kind = instruction.integer(0, "B")
             call = instruction.table(1)
-            if call is not None and kind in (_KERNEL_CALL, _DELEGATE_CALL):
+            if call is not None and kind in (_KERNEL_CALL, DELEGATE_CALL):
                 counts[kind, call.integer(0)] += 1
     return counts
 

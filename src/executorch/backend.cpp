@@ -9,6 +9,7 @@
 #include "executorch/caller_stream.h"
 #include "executorch/contain.h"
 #include "executorch/device_allocator.h"
+#include "executorch/last_load.h"
 #include "log/log.h"
 
 namespace executorch::backends::tensorrt {
@@ -41,6 +42,7 @@ Result<DelegateHandle*> load(BackendInitContext& context, FreeableBuffer* proces
   auto engine = LoadedEngine::load(blob, *options, embedded, label);
   ET_CHECK_OK_OR_RETURN_ERROR(engine.error());
   processed->Free();  // TensorRT has copied what it needs
+  remember_load(engine->get());
   return static_cast<DelegateHandle*>(engine->release());
 }
 

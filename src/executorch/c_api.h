@@ -5,6 +5,7 @@
 // thread.
 
 #include <stddef.h>
+#include <stdint.h>
 
 #define TENSORRT_EXECUTORCH_EXPORT __attribute__((visibility("default")))
 
@@ -50,6 +51,10 @@ TENSORRT_EXECUTORCH_EXPORT void tensorrt_executorch_visit_stats(
 TENSORRT_EXECUTORCH_EXPORT int tensorrt_executorch_compile_kernels(
     const void* blob, size_t size_bytes,
     void (*take)(void* context, const char* key, const void* kernels, size_t size_bytes), void* context);
+
+/// How many delegates this thread has loaded so far, and the handle of the last one, which is valid as long
+/// as the method that brought it.
+TENSORRT_EXECUTORCH_EXPORT uint64_t tensorrt_executorch_last_load(void** handle);
 
 /// The caller's stream of this thread. `stream` is a `cudaStream_t`; null is a stream like any other.
 /// `set` and `clear` replace the whole state and are used in pairs by scope guards, which save and restore

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "bare_engines.h"
+#include "direct_call.h"
 #include "executorch/c_api.h"
 
 namespace py = pybind11;
@@ -197,4 +198,5 @@ PYBIND11_MODULE(_native, module) {
   module.def("set_caller_stream", &tensorrt::set_caller_stream, py::arg("handle"));
   module.def("clear_caller_stream", &tensorrt_executorch_clear_caller_stream);
   tensorrt::add_bare_engines(module);
+  tensorrt::add_direct_calls(module);
 }

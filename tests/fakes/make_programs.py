@@ -17,6 +17,7 @@ from executorch.exir.backend.backend_details import BackendDetails, PreprocessRe
 from executorch.exir.backend.compile_spec_schema import CompileSpec
 from executorch.exir.backend.partitioner import DelegationSpec, Partitioner, PartitionResult
 from executorch.exir.dialects._ops import ops
+from executorch.exir.passes import MemoryPlanningPass
 from executorch.exir.passes.propagate_device_config import PropagateDeviceConfig
 from fake_engine import Tensor, blob_bytes, compiled_kernels, engine_bytes, operation
 
@@ -103,10 +104,14 @@ def _export(function: Callable[..., Any], *inputs: torch.Tensor, dynamic: Any = 
     return torch.export.export(Model(function), inputs, dynamic_shapes=None if dynamic is None else (dynamic,))
 
 
-def _write(path: Path, programs: Any, *, results_on_gpu: bool = False, **options: Any) -> None:
+def _write(
+    path: Path, programs: Any, *, results_on_gpu: bool = False, copied_inputs: bool = True, **options: Any
+) -> None:
     edge = to_edge_transform_and_lower(programs, partitioner=[FakePartitioner(**options)])
     devices = PropagateDeviceConfig(skip_d2h_for_method_outputs=results_on_gpu)
-    path.write_bytes(edge.to_executorch(ExecutorchBackendConfig(propagate_device_config=devices)).buffer)
+    planning = MemoryPlanningPass(alloc_graph_input=copied_inputs)
+    config = ExecutorchBackendConfig(propagate_device_config=devices, memory_planning_pass=planning)
+    path.write_bytes(edge.to_executorch(config).buffer)
 
 
 def _layouts() -> dict[str, torch.Tensor]:
@@ -145,6 +150,16 @@ def main() -> None:
     _write(folder / "chain.pte", _export(lambda x: ((x * 2) + 1) * 3, x))
     _write(folder / "around_cpu.pte", _export(lambda x: torch.sin(x * 2) + 1, x))
     _write(folder / "dynamic.pte", _export(lambda x: (x * 2) + 1, torch.zeros(4, 3), dynamic=({0: rows},)))
+    some, pair = {0: rows}, (torch.zeros(4, 3), torch.zeros(4, 3))
+    y = torch.zeros(2, 3)
+    _write(folder / "one_call.pte", _export(lambda x, y: x + y, x, y), device=None, copied_inputs=False)
+    _write(folder / "one_call_copied.pte", _export(lambda x, y: x + y, x, y), device=None)
+    _write(
+        folder / "one_call_dynamic.pte",
+        _export(lambda x, y: x + y, *pair, dynamic=(some, some)),
+        device=None,
+        copied_inputs=False,
+    )
     any_rows = torch.export.Dim("rows", min=0, max=8)
     _write(
         folder / "maybe_empty.pte",
