@@ -9,6 +9,7 @@
 #include "cuda/device_info.h"
 #include "engine/engine_opening.h"
 #include "engine/kernel_bytes.h"
+#include "engine/populate_heap.h"
 #include "engine/runtime_cache_pool.h"
 #include "log/log.h"
 #include "tensorrt/diagnostics.h"
@@ -61,6 +62,12 @@ bool has_dynamic_shapes(const Engine& engine) {
     }
   }
   return false;
+}
+
+/// Fills a cache with kernels, of which TensorRT-RTX makes objects of some sixteen times their size.
+bool read_back(Bytes kernels, RuntimeCache& cache) {
+  populate_heap(16 * kernels.size());
+  return cache.deserialize(kernels);
 }
 
 }  // namespace
@@ -216,8 +223,7 @@ size_t SharedEngine::take_kernels(RuntimeCache& cache, const EmbeddedKernels& em
                                   const std::string& label) const {
   const auto from_folder = [&] {
     const std::vector<uint8_t> kernels = kernel_cache_->read();
-    const Bytes bytes(kernels.data(), kernels.size());
-    return !kernels.empty() && cache.deserialize(bytes) ? kernels.size() : 0;
+    return !kernels.empty() && read_back({kernels.data(), kernels.size()}, cache) ? kernels.size() : 0;
   };
   const auto travelled = embedded.find(*kernel_key_, label);
   if (!travelled.has_value()) {
@@ -229,7 +235,7 @@ size_t SharedEngine::take_kernels(RuntimeCache& cache, const EmbeddedKernels& em
       return taken;
     }
   }
-  if (cache.deserialize(travelled->bytes())) {
+  if (read_back(travelled->bytes(), cache)) {
     return travelled->bytes().size();
   }
   DELEGATE_LOG(Info, "%s: TensorRT does not take the compiled kernels in the file. TensorRT says: %s.",

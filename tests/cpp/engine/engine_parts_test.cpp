@@ -2,7 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <memory>
+#include <vector>
+
 #include "engine/data_type.h"
+#include "engine/populate_heap.h"
 #include "engine/replay.h"
 #include "engine/shape_plans.h"
 #include "tests/cpp/support/machine.h"
@@ -100,6 +108,51 @@ TEST_F(Replays, TheLeastRecentlyUsedGraphGoes) {
   EXPECT_EQ(replay.graph_count(), 8u);
   EXPECT_EQ(fake_cuda_count("live.graphs"), 8);
   EXPECT_NE(replay.next({1}), Replay::Step::kReplay);
+}
+
+/// MADV_POPULATE_WRITE came with Linux 5.14.
+bool kernel_populates() {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  void* memory = mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const bool populates = madvise(memory, page, 23) == 0;
+  munmap(memory, page);
+  return populates;
+}
+
+/// How many pages this process brought in while it wrote to `count` new blocks.
+long pages_brought_in(size_t count, size_t block_bytes) {
+  const auto so_far = [] {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_minflt;
+  };
+  std::vector<std::unique_ptr<char[]>> blocks(count);
+  const long before = so_far();
+  for (auto& block : blocks) {
+    block.reset(new char[block_bytes]);
+    for (size_t i = 0; i < block_bytes; i += 1024) {
+      static_cast<volatile char*>(block.get())[i] = 1;
+    }
+  }
+  return so_far() - before;
+}
+
+TEST(Heap, IsPopulatedAheadOfItsUse) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizer brings its own heap";
+#endif
+  if (!kernel_populates()) {
+    GTEST_SKIP() << "this kernel brings in pages one by one";
+  }
+  constexpr size_t kBlock = 64 << 10;
+  populate_heap(16 << 20);
+  EXPECT_LT(pages_brought_in(128, kBlock), 300) << "8 MiB are 2048 pages";
+}
+
+TEST(Heap, IsLeftAloneForLittle) {
+  populate_heap(0);
+  populate_heap(1 << 10);
+  populate_heap(size_t{1} << 40);  // takes no more than is of use
 }
 
 }  // namespace
