@@ -61,7 +61,7 @@ def _boundary(plan: Table) -> Boundary:
 
 def _is_one_call(plan: Table) -> bool:
     instructions = [instruction for chain in plan.tables(5) for instruction in chain.tables(2)]
-    if [instruction.integer(0, "B") for instruction in instructions] != [DELEGATE_CALL]:
+    if [instruction.integer(0, "B") for instruction in instructions] != [DELEGATE_CALL] or len([*plan.tables(7)]) != 1:
         return False
     inputs, outputs = list(_tensors(plan, 3)), list(_tensors(plan, 4))
     if None in inputs + outputs or any(map(_order, inputs + outputs)) or any(map(_is_planned, inputs)):

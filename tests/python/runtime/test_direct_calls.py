@@ -153,6 +153,15 @@ CASES = {
                 raise AssertionError("nothing was raised")
         check(method, x, y, directly=True)
     """,
+    "only_one_engine_on_the_callers_memory": f"""
+        from {PACKAGE}._boundary import read_boundaries
+        from {PACKAGE}._program import map_file
+        found = set()
+        for path in Path({str(PROGRAMS)!r}).glob("*.pte"):
+            boundaries = read_boundaries(map_file(path), "TensorRTBackend")
+            found |= {{path.stem for boundary in boundaries.values() if boundary.is_one_call}}
+        assert found == {{"one_call", "one_call_dynamic"}}, found
+    """,
     "methods_of_copied_inputs_go_the_usual_way": """
         method = load("one_call_copied")
         x, y = torch.ones(2, 3), torch.ones(2, 3)

@@ -84,7 +84,7 @@ def test_changed_bytes_give_a_program_or_a_sentence_and_nothing_else(programs: P
 
 
 def test_reads_the_boundaries_of_methods_with_engines_only(programs: Path) -> None:
-    host = Boundary(input_orders=(None,), output_gpu=None)
+    host = Boundary(input_orders=(None,), output_gpu=None, is_one_call=False)
     assert read_boundaries(map_file(programs / "outside.pte"), "TensorRTBackend") == {"forward": host}
     assert read_boundaries(map_file(programs / "plain.pte"), "TensorRTBackend") == {}
 
