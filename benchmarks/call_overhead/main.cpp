@@ -17,13 +17,15 @@
 #include <functional>
 #include <iterator>
 #include <map>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cuda/graph.h"
 #include "cuda/green_context.h"
 #include "cuda/stream.h"
-#include "engine/data_type.h"
+#include "engine/engine.h"
 #include "executorch/backends/tensorrt/caller_stream.h"
 #include "tensorrt/library_search.h"
 #include "tensorrt/objects.h"
@@ -89,71 +91,7 @@ void* zeroed(size_t size_bytes) {
   return memory;
 }
 
-size_t largest_bytes(const Engine& engine, const char* name) {
-  const abi::Dims shape = engine.shape(name);
-  size_t count = 8;  // bytes of the largest type
-  for (int i = 0; i < shape.nb_dims; ++i) {
-    count *= static_cast<size_t>(shape.d[i]);
-  }
-  return count;
-}
-
-/// The engine with nothing around it: enqueue, or launch of a captured graph, and a wait for the stream.
-class BareEngine {
- public:
-  static BareEngine load(const char* path) {
-    auto library = find_library(Product::kTensorRTRTX);
-    require(library.ok(), "finding TensorRT");
-    auto runtime = Runtime::of(**library);
-    require(runtime.ok(), "creating a runtime");
-    const auto bytes = file_bytes(path);
-    std::string reason;
-    auto engine = (*runtime)->deserialize({bytes.data(), bytes.size()}, reason);
-    require(engine.ok(), "deserializing");
-    auto config = engine->create_runtime_config(**library);
-    require(config.ok(), "creating a config");
-    auto context = engine->create_context(*config);
-    require(context.ok(), "creating a context");
-    for (int32_t i = 0; i < engine->tensor_count(); ++i) {
-      const char* name = engine->tensor_name(i);
-      require(context->set_tensor_address(name, zeroed(largest_bytes(*engine, name))), "binding");
-    }
-    auto stream = Stream::create();
-    require(stream.ok(), "creating a stream");
-    const char* why = "";
-    require(context->enqueue(stream->view().get()), "enqueueing");
-    auto graph = Graph::capture(stream->view(), [&] { return context->enqueue(stream->view().get()); }, why);
-    require(graph.ok(), why);
-    return {std::move(*engine), std::move(*config), std::move(*context), std::move(*stream),
-            std::move(*graph)};
-  }
-
-  void enqueue(StreamView stream) {
-    context_.enqueue(stream.get());
-    cudaStreamSynchronize(stream.get());
-  }
-  void launch(StreamView stream) {
-    static_cast<void>(graph_.launch(stream));
-    cudaStreamSynchronize(stream.get());
-  }
-  StreamView stream() const { return stream_.view(); }
-
- private:
-  BareEngine(Engine engine, RuntimeConfig config, Context context, Stream stream, Graph graph)
-      : engine_(std::move(engine)),
-        config_(std::move(config)),
-        context_(std::move(context)),
-        stream_(std::move(stream)),
-        graph_(std::move(graph)) {}
-
-  Engine engine_;
-  RuntimeConfig config_;
-  Context context_;
-  Stream stream_;
-  Graph graph_;
-};
-
-/// The same engine as a program of ExecuTorch.
+/// An engine as a program of ExecuTorch.
 class Program {
  public:
   Program(const char* path, bool graphs) : module_(path, Module::LoadMode::Mmap) {
@@ -171,7 +109,18 @@ class Program {
                                                          executorch::runtime::etensor::DeviceType::CUDA));
     }
     values_.assign(inputs_.begin(), inputs_.end());
+    auto results = module_.execute("forward", values_);
+    require(results.ok(), "executing");
+    for (const auto& input : inputs_) {
+      addresses_.push_back(input->mutable_data_ptr());
+    }
+    for (const EValue& result : *results) {
+      addresses_.push_back(result.toTensor().mutable_data_ptr());
+    }
   }
+
+  /// Where the inputs lie, and then the results, which lie there after every call.
+  const std::vector<void*>& addresses() const { return addresses_; }
 
   void call() { require(module_.execute("forward", values_).ok(), "executing"); }
 
@@ -179,6 +128,59 @@ class Program {
   Module module_;
   std::vector<TensorPtr> inputs_;
   std::vector<EValue> values_;
+  std::vector<void*> addresses_;
+};
+
+/// The engine of a program with nothing around it: enqueue, or launch of a captured graph, and a wait for the
+/// stream. Weights, inputs and results lie where the program has them, because a kernel's time depends on
+/// where its data lie.
+class BareEngine {
+ public:
+  /// Of the program that was loaded last.
+  static BareEngine of(const Program& program) {
+    LoadedEngine* loaded = nullptr;
+    LoadedEngine::visit_all([&](LoadedEngine& engine) { loaded = &engine; });
+    require(loaded != nullptr, "finding the program's engine");
+    const LoadedEngine::LastCall call = loaded->last_call();
+    auto context = call.engine->create_context(abi::AllocationStrategy::kStatic, call.label);
+    require(context.ok(), "creating a context");
+    auto address = program.addresses().begin();
+    for (const auto* tensors : {&call.inputs, &call.outputs}) {
+      for (const auto& [binding, shape] : *tensors) {
+        require(tensors == &call.outputs || context->set_input_shape(binding.name.c_str(), shape), "shaping");
+        require(context->set_tensor_address(binding.name.c_str(), *address++), "binding");
+      }
+    }
+    auto stream = Stream::create();
+    require(stream.ok(), "creating a stream");
+    const char* why = "";
+    require(context->enqueue(stream->view().get()), "enqueueing");
+    auto graph = Graph::capture(stream->view(), [&] { return context->enqueue(stream->view().get()); }, why);
+    require(graph.ok(), why);
+    return {call.engine, std::move(*context), std::move(*stream), std::move(*graph)};
+  }
+
+  void enqueue(StreamView stream) {
+    context_.enqueue(stream.get());
+    cudaStreamSynchronize(stream.get());
+  }
+  void launch(StreamView stream) {
+    static_cast<void>(graph_.launch(stream));
+    cudaStreamSynchronize(stream.get());
+  }
+  StreamView stream() const { return stream_.view(); }
+
+ private:
+  BareEngine(std::shared_ptr<SharedEngine> engine, Context context, Stream stream, Graph graph)
+      : engine_(std::move(engine)),
+        context_(std::move(context)),
+        stream_(std::move(stream)),
+        graph_(std::move(graph)) {}
+
+  std::shared_ptr<SharedEngine> engine_;
+  Context context_;
+  Stream stream_;
+  Graph graph_;
 };
 
 /// What the parts of a load take in TensorRT itself, with an empty cache and with the kernels that this
@@ -262,9 +264,10 @@ int main(int argc, char** argv) {
   std::map<std::string, double> results;
   primitives(results);
   cache_steps(argv[2], results);
-  BareEngine bare = BareEngine::load(argv[2]);
   Program plain(argv[1], false);
+  BareEngine bare_of_plain = BareEngine::of(plain);
   Program replay(argv[1], true);
+  BareEngine bare_of_replay = BareEngine::of(replay);
   auto stream = Stream::create();
   require(stream.ok(), "creating a stream");
   const auto on_stream = [&](Program& program) {
@@ -273,13 +276,13 @@ int main(int argc, char** argv) {
     cudaStreamSynchronize(stream->view().get());
   };
   std::vector<Variant> variants = {
-      {"bare_enqueue", [&] { bare.enqueue(StreamView::per_thread()); }, {}},
+      {"bare_enqueue", [&] { bare_of_plain.enqueue(StreamView::per_thread()); }, {}},
       {"plain", [&] { plain.call(); }, {}},
-      {"bare_enqueue_own_stream", [&] { bare.enqueue(bare.stream()); }, {}},
+      {"bare_enqueue_own_stream", [&] { bare_of_plain.enqueue(bare_of_plain.stream()); }, {}},
       {"plain_caller_stream", [&] { on_stream(plain); }, {}},
-      {"bare_graph_launch", [&] { bare.launch(StreamView::per_thread()); }, {}},
+      {"bare_graph_launch", [&] { bare_of_replay.launch(StreamView::per_thread()); }, {}},
       {"replay", [&] { replay.call(); }, {}},
-      {"bare_graph_launch_own_stream", [&] { bare.launch(bare.stream()); }, {}},
+      {"bare_graph_launch_own_stream", [&] { bare_of_replay.launch(bare_of_replay.stream()); }, {}},
       {"replay_caller_stream", [&] { on_stream(replay); }, {}},
   };
   take_turns(variants);

@@ -29,19 +29,11 @@ class StreamView {
   Error synchronize() const { return check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }
 
   /// Whether what is queued now is captured into a graph of the caller's instead of run.
-  runtime::Result<bool> is_capturing() const {
-    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-    ET_CHECK_OK_OR_RETURN_ERROR(check(cudaStreamIsCapturing(stream_, &status), "cudaStreamIsCapturing"));
-    return status != cudaStreamCaptureStatusNone;
-  }
+  runtime::Result<bool> is_capturing() const;
 
   /// The number that no other stream has, ever. Handles do not tell streams apart: every thread's default
   /// stream has the same one, and a destroyed stream's is given out again.
-  runtime::Result<unsigned long long> id() const {
-    unsigned long long id = 0;
-    ET_CHECK_OK_OR_RETURN_ERROR(check(cudaStreamGetId(stream_, &id), "cudaStreamGetId"));
-    return id;
-  }
+  runtime::Result<unsigned long long> id() const;
 
  private:
   cudaStream_t stream_;

@@ -122,10 +122,8 @@ class LoadedEngine {
   /// A call's stream and what is asked about it once.
   struct CallStream {
     StreamView view;
-    unsigned long long id = 0;
     bool is_capturing = false;  ///< by the caller
   };
-  static Result<CallStream> look_at(StreamView stream);
 
   LoadedEngine(std::string label, int device, bool is_integrated, std::shared_ptr<SharedEngine> shared,
                std::shared_ptr<SharedContext> context, Bindings bindings, Event event,

@@ -31,22 +31,15 @@ Error LoadedEngine::run(Span<Tensor* const> tensors, StreamView stream, Completi
   if (!is_bound()) {
     ET_CHECK_OK_OR_RETURN_ERROR(bind());
   }
-  auto call = look_at(stream);
-  ET_CHECK_OK_OR_RETURN_ERROR(call.error());
-  ET_CHECK_OK_OR_RETURN_ERROR(start_after_last_call(*call));
-  PendingWork pending(stream);
-  ET_CHECK_OK_OR_RETURN_ERROR(queue(*call));
-  ET_CHECK_OK_OR_RETURN_ERROR(finish(*call, completion));
-  pending.release();
-  return Error::Ok;
-}
-
-Result<LoadedEngine::CallStream> LoadedEngine::look_at(StreamView stream) {
-  auto id = stream.id();
-  ET_CHECK_OK_OR_RETURN_ERROR(id.error());
   auto capturing = stream.is_capturing();
   ET_CHECK_OK_OR_RETURN_ERROR(capturing.error());
-  return CallStream{stream, *id, *capturing};
+  const CallStream call{stream, *capturing};
+  ET_CHECK_OK_OR_RETURN_ERROR(start_after_last_call(call));
+  PendingWork pending(stream);
+  ET_CHECK_OK_OR_RETURN_ERROR(queue(call));
+  ET_CHECK_OK_OR_RETURN_ERROR(finish(call, completion));
+  pending.release();
+  return Error::Ok;
 }
 
 Error LoadedEngine::assign(Span<Tensor* const> tensors) {
@@ -75,7 +68,12 @@ Error LoadedEngine::assign(Span<Tensor* const> tensors) {
 // One execution context is not to be used by two streams at once. A stream that the caller captures cannot
 // wait for work outside of the capture, so the host does.
 Error LoadedEngine::start_after_last_call(const CallStream& stream) {
-  if (!in_flight_ || stream.id == last_stream_) {
+  if (!in_flight_) {
+    return Error::Ok;
+  }
+  auto id = stream.view.id();
+  ET_CHECK_OK_OR_RETURN_ERROR(id.error());
+  if (*id == last_stream_) {
     return Error::Ok;
   }
   return stream.is_capturing ? wait_for_last_call() : event_.make_wait(stream.view);
@@ -257,7 +255,9 @@ Error LoadedEngine::mark_end(const CallStream& stream) {
     return Error::Ok;
   }
   ET_CHECK_OK_OR_RETURN_ERROR(event_.record(stream.view));
-  last_stream_ = stream.id;
+  auto id = stream.view.id();
+  ET_CHECK_OK_OR_RETURN_ERROR(id.error());
+  last_stream_ = *id;
   in_flight_ = true;
   return Error::Ok;
 }

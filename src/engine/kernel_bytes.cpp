@@ -16,11 +16,10 @@ static_assert(kKernelSealBytes == kMagic.size() + sizeof(Sha256Digest));
 
 std::vector<uint8_t> seal_kernels(Bytes kernels) {
   const Sha256Digest digest = sha256(kernels);
-  std::vector<uint8_t> sealed;
-  sealed.reserve(kKernelSealBytes + kernels.size());
-  sealed.insert(sealed.end(), kMagic.begin(), kMagic.end());
-  sealed.insert(sealed.end(), digest.begin(), digest.end());
-  sealed.insert(sealed.end(), kernels.begin(), kernels.end());
+  std::vector<uint8_t> sealed(kKernelSealBytes + kernels.size());
+  auto next = std::copy(kMagic.begin(), kMagic.end(), sealed.begin());
+  next = std::copy(digest.begin(), digest.end(), next);
+  std::copy(kernels.begin(), kernels.end(), next);
   return sealed;
 }
 

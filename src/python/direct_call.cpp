@@ -1,11 +1,9 @@
 #include "direct_call.h"
 
-#include <executorch/runtime/backend/interface.h>
-#include <executorch/runtime/core/evalue.h>
+#include <executorch/runtime/core/exec_aten/exec_aten.h>
 #include <pybind11/stl.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -13,7 +11,7 @@
 #include <vector>
 
 #include "dlpack.h"
-#include "executorch/c_api.h"
+#include "executorch/direct_call_api.h"
 
 namespace py = pybind11;
 
@@ -21,8 +19,6 @@ namespace executorch::backends::tensorrt {
 namespace {
 
 using executorch::aten::ScalarType;
-using executorch::aten::TensorImpl;
-using runtime::EValue;
 
 std::optional<ScalarType> scalar_type(dlpack::DataType type) {
   using Type = dlpack::DataType;
@@ -90,63 +86,38 @@ class TensorReader {
   const dlpack::ExchangeApi* api_;
 };
 
-/// A tensor of ExecuTorch as it was described once; later descriptions may differ in the address alone.
-class Argument {
+bool lies_row_after_row(const dlpack::Tensor& tensor) {
+  int64_t expected = 1;
+  for (int32_t i = tensor.dimensions; i-- > 0;) {
+    if (tensor.strides != nullptr && tensor.sizes[i] != 1 && tensor.strides[i] != expected) {
+      return false;
+    }
+    expected *= tensor.sizes[i];
+  }
+  return expected != 0;  // an empty tensor has no memory
+}
+
+void* address_of(const dlpack::Tensor& tensor) {
+  return static_cast<char*>(tensor.data) + tensor.byte_offset;
+}
+
+/// What a tensor must be to take another one's place in a call, but for its address.
+class Place {
  public:
-  explicit Argument(const dlpack::Tensor& given)
-      : device_(given.device),
-        type_(given.type),
-        wide_sizes_(given.sizes, given.sizes + given.dimensions),
-        sizes_(wide_sizes_.begin(), wide_sizes_.end()),
-        strides_(sizes_.size()),
-        order_(sizes_.size()) {
-    const auto type = scalar_type(given.type);
-    if (!type.has_value() || !lies_row_after_row(given)) {
-      throw std::runtime_error("the tensor is of a type or layout that no engine has");
-    }
-    TensorImpl::StridesType stride = 1;
-    for (size_t i = sizes_.size(); i-- > 0;) {
-      strides_[i] = stride;
-      stride *= std::max<TensorImpl::SizesType>(sizes_[i], 1);
-      order_[i] = static_cast<TensorImpl::DimOrderType>(i);
-    }
-    impl_ = std::make_unique<TensorImpl>(*type, static_cast<ssize_t>(sizes_.size()), sizes_.data(), nullptr,
-                                         order_.data(), strides_.data());
-    move_to(given);
-  }
+  explicit Place(const dlpack::Tensor& tensor)
+      : device_(tensor.device), type_(tensor.type), sizes_(tensor.sizes, tensor.sizes + tensor.dimensions) {}
 
-  bool fits(const dlpack::Tensor& given) const {
-    return given.device.type == device_.type && given.device.index == device_.index &&
-           given.type.code == type_.code && given.type.bits == type_.bits &&
-           given.type.lanes == type_.lanes && static_cast<size_t>(given.dimensions) == wide_sizes_.size() &&
-           std::equal(wide_sizes_.begin(), wide_sizes_.end(), given.sizes) && lies_row_after_row(given);
+  bool fits(const dlpack::Tensor& tensor) const {
+    return tensor.device.type == device_.type && tensor.device.index == device_.index &&
+           tensor.type.code == type_.code && tensor.type.bits == type_.bits &&
+           tensor.type.lanes == type_.lanes && static_cast<size_t>(tensor.dimensions) == sizes_.size() &&
+           std::equal(sizes_.begin(), sizes_.end(), tensor.sizes) && lies_row_after_row(tensor);
   }
-  void move_to(const dlpack::Tensor& given) {
-    impl_->set_data(static_cast<char*>(given.data) + given.byte_offset);
-  }
-
-  EValue value() const { return EValue(executorch::aten::Tensor(impl_.get())); }
-  dlpack::Device device() const { return device_; }
 
  private:
-  static bool lies_row_after_row(const dlpack::Tensor& given) {
-    int64_t expected = 1;
-    for (int32_t i = given.dimensions; i-- > 0;) {
-      if (given.strides != nullptr && given.sizes[i] != 1 && given.strides[i] != expected) {
-        return false;
-      }
-      expected *= given.sizes[i];
-    }
-    return expected != 0;  // an empty tensor has no memory
-  }
-
   dlpack::Device device_;
   dlpack::DataType type_;
-  std::vector<int64_t> wide_sizes_;
-  std::vector<TensorImpl::SizesType> sizes_;
-  std::vector<TensorImpl::StridesType> strides_;
-  std::vector<TensorImpl::DimOrderType> order_;
-  std::unique_ptr<TensorImpl> impl_;
+  std::vector<int64_t> sizes_;
 };
 
 /// Calls of a delegate with inputs of one kind, and always the same outputs. Used by one thread at a time, as
@@ -154,58 +125,59 @@ class Argument {
 class DirectCall {
  public:
   DirectCall(void* handle, const py::list& inputs, const py::list& outputs, const py::object& tensor_type)
-      : reader_(tensor_type), backend_(runtime::get_backend_class("TensorRTBackend")), handle_(handle) {
-    if (backend_ == nullptr || handle == nullptr) {
-      throw std::runtime_error("there is no delegate to call");
+      : reader_(tensor_type) {
+    std::vector<tensorrt_executorch_direct_tensor> tensors;
+    for (const py::handle input : inputs) {
+      const dlpack::Tensor described = described_for_engine(input, tensors);
+      inputs_.emplace_back(described);
     }
-    describe(inputs, inputs_);
-    describe(outputs, outputs_);
-    for (const auto* arguments : {&inputs_, &outputs_}) {
-      for (const Argument& argument : *arguments) {
-        values_.push_back(argument.value());
+    for (const py::handle output : outputs) {
+      const dlpack::Tensor described = described_for_engine(output, tensors);
+      if (described.device.type == dlpack::Device::kCuda) {
+        gpu_ = described.device;
       }
     }
-    for (EValue& value : values_) {
-      pointers_.push_back(&value);
+    tensorrt_executorch_direct_call* made = nullptr;
+    if (tensorrt_executorch_direct_create(handle, tensors.data(), tensors.size(), &made) != 0) {
+      throw std::runtime_error("the delegate takes no direct calls; ExecuTorch's log has the cause");
     }
-    for (const Argument& output : outputs_) {
-      if (output.device().type == dlpack::Device::kCuda) {
-        gpu_ = output.device();
-      }
-    }
+    call_.reset(made);
   }
 
   /// True after the engine ran; False, and nothing was done, where these are not the inputs or not the stream
   /// of such a call. Null with a Python exception set when the engine failed.
-  PyObject* call(PyObject* inputs) {
-    if (!accept(inputs) || !keeps_order()) {
+  PyObject* run(PyObject* inputs) {
+    if (!take(inputs) || !keeps_order()) {
       Py_RETURN_FALSE;
     }
-    runtime::BackendExecutionContext context;
-    const runtime::Error error = backend_->execute(context, handle_, {pointers_.data(), pointers_.size()});
-    if (error != runtime::Error::Ok) {
-      PyErr_Format(PyExc_RuntimeError, "method->execute() failed with error 0x%x", static_cast<int>(error));
+    if (const int error = tensorrt_executorch_direct_run(call_.get())) {
+      PyErr_Format(PyExc_RuntimeError, "method->execute() failed with error 0x%x", error);
       return nullptr;
     }
     Py_RETURN_TRUE;
   }
 
  private:
-  void describe(const py::list& tensors, std::vector<Argument>& arguments) const {
-    for (const py::handle tensor : tensors) {
-      dlpack::Tensor described{};
-      if (!reader_.read(tensor.ptr(), described)) {
-        throw std::runtime_error("the tensor cannot be described by DLPack");
-      }
-      arguments.emplace_back(described);
+  struct Destroy {
+    void operator()(tensorrt_executorch_direct_call* call) const { tensorrt_executorch_direct_destroy(call); }
+  };
+
+  dlpack::Tensor described_for_engine(const py::handle& object,
+                                      std::vector<tensorrt_executorch_direct_tensor>& tensors) const {
+    dlpack::Tensor tensor{};
+    const bool is_tensor = reader_.read(object.ptr(), tensor);
+    const auto type = is_tensor ? scalar_type(tensor.type) : std::nullopt;
+    if (!type.has_value() || !lies_row_after_row(tensor)) {
+      throw std::runtime_error("a value is no tensor of a type and layout that an engine has");
     }
+    tensors.push_back(
+        {static_cast<int>(*type), static_cast<size_t>(tensor.dimensions), tensor.sizes, address_of(tensor)});
+    return tensor;
   }
 
-  bool accept(PyObject* inputs) {
-    if (!PyList_CheckExact(inputs) && !PyTuple_CheckExact(inputs)) {
-      return false;
-    }
-    if (static_cast<size_t>(PySequence_Fast_GET_SIZE(inputs)) != inputs_.size()) {
+  bool take(PyObject* inputs) {
+    if ((!PyList_CheckExact(inputs) && !PyTuple_CheckExact(inputs)) ||
+        static_cast<size_t>(PySequence_Fast_GET_SIZE(inputs)) != inputs_.size()) {
       return false;
     }
     PyObject** items = PySequence_Fast_ITEMS(inputs);
@@ -214,7 +186,7 @@ class DirectCall {
       if (!reader_.read(items[i], given) || !inputs_[i].fits(given)) {
         return false;
       }
-      inputs_[i].move_to(given);
+      tensorrt_executorch_direct_move(call_.get(), i, address_of(given));
     }
     return true;
   }
@@ -227,19 +199,15 @@ class DirectCall {
   }
 
   TensorReader reader_;
-  runtime::BackendInterface* backend_;
-  void* handle_;
-  std::vector<Argument> inputs_;
-  std::vector<Argument> outputs_;
-  std::vector<EValue> values_;
-  std::vector<EValue*> pointers_;
+  std::vector<Place> inputs_;
   std::optional<dlpack::Device> gpu_;
+  std::unique_ptr<tensorrt_executorch_direct_call, Destroy> call_;
 };
 
 constexpr const char* kCapsule = "torch_tensorrt_executorch_runtime.direct_call";
 
 PyObject* call(PyObject* capsule, PyObject* inputs) {
-  return static_cast<DirectCall*>(PyCapsule_GetPointer(capsule, kCapsule))->call(inputs);
+  return static_cast<DirectCall*>(PyCapsule_GetPointer(capsule, kCapsule))->run(inputs);
 }
 
 PyMethodDef call_definition = {"direct_call", call, METH_O, "Run the engine on a list or tuple of inputs."};

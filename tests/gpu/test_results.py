@@ -75,3 +75,13 @@ def test_the_commit_of_a_plain_copy_comes_from_the_environment(monkeypatch: pyte
     monkeypatch.setenv("TTER_COMMIT", "0123abc")
     environment.cache_clear()
     assert Recorder().document()["commit"] == "0123abc"
+
+
+def test_overhead_is_the_median_of_the_processes_that_printed_it(tmp_path: Path) -> None:
+    from gpu.every_tensor.overhead import read_overhead
+
+    lines = ["a warning", '{"us": 3, "ratio": 1.5}', '{"us": 1, "ratio": 1.0}', '{"us": 2, "ratio": 1.1}']
+    (tmp_path / "encoder.json").write_text("\n".join(lines))
+    (tmp_path / "resnet18.json").write_text("call_overhead: finding TensorRT failed\n")
+    assert read_overhead(tmp_path) == {"encoder": {"us": 2, "ratio": 1.1}}
+    assert read_overhead(None) == {}

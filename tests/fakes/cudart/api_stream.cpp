@@ -88,13 +88,14 @@ cudaError_t wait_event(cudaStream_t stream_handle, cudaEvent_t event_handle) {
   return event->recorded ? submit(stream, {{event->point}, {}}) : cudaSuccess;
 }
 
+constexpr int kDriverInvalidHandle = 400;
+
 /// `CUresult cuStreamGetGreenCtx(CUstream, CUgreenCtx*)`.
 int stream_green_context(cudaStream_t handle, void** context) {
-  constexpr int kInvalidHandle = 400;
   const Lock lock(mutex());
   const auto stream = stream_of(handle);
   if (stream == nullptr) {
-    return kInvalidHandle;
+    return kDriverInvalidHandle;
   }
   *context = stream->green_context;
   return 0;
@@ -129,10 +130,34 @@ int create_green_stream(cudaStream_t* handle, void* context, unsigned flags, int
   return error;
 }
 
+/// `CUresult cuStreamGetId(CUstream, unsigned long long*)`.
+int stream_id(cudaStream_t handle, unsigned long long* id) {
+  const Lock lock(mutex());
+  const auto stream = stream_of(handle);
+  if (stream == nullptr) {
+    return kDriverInvalidHandle;
+  }
+  *id = stream->id;
+  return 0;
+}
+
+/// `CUresult cuStreamIsCapturing(CUstream, CUstreamCaptureStatus*)`.
+int stream_is_capturing(cudaStream_t handle, cudaStreamCaptureStatus* status) {
+  const Lock lock(mutex());
+  const auto stream = stream_of(handle);
+  if (stream == nullptr) {
+    return kDriverInvalidHandle;
+  }
+  *status = stream->capture == nullptr ? cudaStreamCaptureStatusNone : cudaStreamCaptureStatusActive;
+  return 0;
+}
+
 void* driver_function(const std::string& name) {
   return name == "cuStreamGetGreenCtx"      ? reinterpret_cast<void*>(&stream_green_context)
          : name == "cuGreenCtxGetId"        ? reinterpret_cast<void*>(&green_context_id)
          : name == "cuGreenCtxStreamCreate" ? reinterpret_cast<void*>(&create_green_stream)
+         : name == "cuStreamGetId"          ? reinterpret_cast<void*>(&stream_id)
+         : name == "cuStreamIsCapturing"    ? reinterpret_cast<void*>(&stream_is_capturing)
          : name == "cuPointerGetAttribute"  ? reinterpret_cast<void*>(&driver_pointer_attribute)
                                             : nullptr;
 }
