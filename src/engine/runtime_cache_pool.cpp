@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "cuda/device_scope.h"
 #include "engine/kernel_cache.h"
 
 namespace executorch::backends::tensorrt {
@@ -14,9 +15,18 @@ namespace {
 
 struct Waiting {
   std::string name;
+  int device;
   std::string folder;  ///< that its kernels lie in
   RuntimeCachePool::Entry entry;
 };
+
+/// Each with its own GPU current, where its kernels are loaded. Takes a while: not with the pool's lock held.
+void destroy(std::list<Waiting> gone) {
+  while (!gone.empty()) {
+    const DeviceScope scope(gone.front().device);
+    gone.pop_front();
+  }
+}
 
 /// Never destroyed, as programs may be freed while the process ends.
 struct Pool {
@@ -52,19 +62,25 @@ std::optional<RuntimeCachePool::Entry> RuntimeCachePool::take(const KernelKey& k
 
 void RuntimeCachePool::give_back(const KernelKey& key, int device, Entry entry) {
   std::list<Waiting> gone;
-  auto& pool = Pool::instance();
-  const std::lock_guard<std::mutex> lock(pool.mutex);
-  pool.waiting.push_front({name_of(key, device), KernelCache::folder(), std::move(entry)});
-  if (pool.waiting.size() > kLimit) {
-    gone.splice(gone.begin(), pool.waiting, std::prev(pool.waiting.end()));
+  {
+    auto& pool = Pool::instance();
+    const std::lock_guard<std::mutex> lock(pool.mutex);
+    pool.waiting.push_front({name_of(key, device), device, KernelCache::folder(), std::move(entry)});
+    if (pool.waiting.size() > kLimit) {
+      gone.splice(gone.begin(), pool.waiting, std::prev(pool.waiting.end()));
+    }
   }
+  destroy(std::move(gone));
 }
 
 void RuntimeCachePool::clear() {
   std::list<Waiting> gone;
-  auto& pool = Pool::instance();
-  const std::lock_guard<std::mutex> lock(pool.mutex);
-  gone.swap(pool.waiting);
+  {
+    auto& pool = Pool::instance();
+    const std::lock_guard<std::mutex> lock(pool.mutex);
+    gone.swap(pool.waiting);
+  }
+  destroy(std::move(gone));
 }
 
 }  // namespace executorch::backends::tensorrt

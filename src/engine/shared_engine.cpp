@@ -64,11 +64,8 @@ bool has_dynamic_shapes(const Engine& engine) {
   return false;
 }
 
-/// Fills a cache with kernels, of which TensorRT-RTX makes objects of some sixteen times their size.
-bool read_back(Bytes kernels, RuntimeCache& cache) {
-  populate_heap(16 * kernels.size());
-  return cache.deserialize(kernels);
-}
+/// Of the kernels that it reads back, TensorRT-RTX makes objects of some twenty times their size.
+constexpr size_t kHeapPerKernelByte = 20;
 
 }  // namespace
 
@@ -222,8 +219,9 @@ void SharedEngine::start_runtime_cache(const EmbeddedKernels& embedded, const st
 size_t SharedEngine::take_kernels(RuntimeCache& cache, const EmbeddedKernels& embedded,
                                   const std::string& label) const {
   const auto from_folder = [&] {
+    populate_heap(kHeapPerKernelByte * kernel_cache_->size_bytes());
     const std::vector<uint8_t> kernels = kernel_cache_->read();
-    return !kernels.empty() && read_back({kernels.data(), kernels.size()}, cache) ? kernels.size() : 0;
+    return !kernels.empty() && cache.deserialize({kernels.data(), kernels.size()}) ? kernels.size() : 0;
   };
   const auto travelled = embedded.find(*kernel_key_, label);
   if (!travelled.has_value()) {
@@ -235,7 +233,8 @@ size_t SharedEngine::take_kernels(RuntimeCache& cache, const EmbeddedKernels& em
       return taken;
     }
   }
-  if (read_back(travelled->bytes(), cache)) {
+  populate_heap(kHeapPerKernelByte * travelled->bytes().size());
+  if (cache.deserialize(travelled->bytes())) {
     return travelled->bytes().size();
   }
   DELEGATE_LOG(Info, "%s: TensorRT does not take the compiled kernels in the file. TensorRT says: %s.",

@@ -429,6 +429,15 @@ TEST_F(RuntimeCaches, FillAFolderThatWasChosenLater) {
   EXPECT_FALSE(fs::is_empty(other));
 }
 
+// The fake TensorRT objects to a cache that goes while another GPU is current.
+TEST_F(RuntimeCaches, GoWithTheirOwnGpuCurrent) {
+  for (size_t i = 0; i < RuntimeCachePool::kLimit + 10; ++i) {
+    auto delegate = Delegate::load(add(static_cast<double>(i), 0, static_cast<int>(i % 2)));
+    ASSERT_TRUE(delegate.ok());
+  }
+  EXPECT_EQ(caches(), static_cast<long>(RuntimeCachePool::kLimit));
+}
+
 TEST_F(RuntimeCaches, DoNotWaitInAnyNumber) {
   for (size_t i = 0; i < RuntimeCachePool::kLimit + 10; ++i) {
     auto delegate = Delegate::load(add(static_cast<double>(i)));

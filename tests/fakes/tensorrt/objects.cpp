@@ -30,11 +30,15 @@ std::string version_text(int32_t version) {
          std::to_string(version % 100);
 }
 
-std::string compute_capability() {
-  cudaDeviceProp properties{};
+int current_device() {
   int device = 0;
   cudaGetDevice(&device);
-  cudaGetDeviceProperties(&properties, device);
+  return device;
+}
+
+std::string compute_capability() {
+  cudaDeviceProp properties{};
+  cudaGetDeviceProperties(&properties, current_device());
   return std::to_string(properties.major) + "." + std::to_string(properties.minor);
 }
 
@@ -166,10 +170,15 @@ bool injected(Runtime& runtime, const char* function) {
 HostMemory::HostMemory(std::string content)
     : Object(tables::host_memory_outer, tables::host_memory), bytes(std::move(content)) {}
 
-RuntimeCache::RuntimeCache() : Object(tables::cache_outer, tables::cache) {
+RuntimeCache::RuntimeCache() : Object(tables::cache_outer, tables::cache), device_(current_device()) {
   fake_cuda_add_live("tensorrt_caches", 1);
 }
-RuntimeCache::~RuntimeCache() { fake_cuda_add_live("tensorrt_caches", -1); }
+RuntimeCache::~RuntimeCache() {
+  if (device_ != current_device()) {
+    fake_cuda_violate("a runtime cache is destroyed while another device than its own is current");
+  }
+  fake_cuda_add_live("tensorrt_caches", -1);
+}
 
 bool RuntimeCache::deserialize(const void* bytes, size_t size) {
   const std::string prefix = cache_prefix();
@@ -432,8 +441,7 @@ int32_t Context::infer_shapes() const {
 }
 
 bool Context::ready() const {
-  int device = 0;
-  cudaGetDevice(&device);
+  const int device = current_device();
   if (device != engine->device) {
     report(*engine->runtime, "The engine is of device " + std::to_string(engine->device) + ", but device " +
                                  std::to_string(device) + " is current");

@@ -62,6 +62,7 @@ struct RuntimeCache : Object<RuntimeCache> {
   bool add(const std::string& kernels);
 
  private:
+  const int device_;  ///< on which the kernels are loaded
   std::mutex mutex_;
   std::set<std::string> kernels_;
 };
