@@ -95,7 +95,8 @@ TEST_F(Failures, OfEveryCallDuringALoad) {
 
 TEST_F(Failures, OfEveryCallDuringARun) {
   pending_failure_ = 0;
-  {
+  // The first run of a process also finds functions of the driver; the second one's calls are counted.
+  for (int run = 0; run < 2; ++run) {
     auto delegate = Delegate::load(everything());
     ASSERT_TRUE(delegate.ok());
     ASSERT_EQ(run_once(*delegate), Error::Ok);
