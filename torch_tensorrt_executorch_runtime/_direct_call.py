@@ -18,7 +18,7 @@ import torch
 
 from torch_tensorrt_executorch_runtime import _loader
 
-__all__ = ["DirectCall", "Load", "delegate_of"]
+__all__ = ["DirectCall", "Load", "watch_load"]
 
 _LOGGER = logging.getLogger("torch_tensorrt_executorch_runtime")
 
@@ -36,7 +36,7 @@ class Load:
 
 
 @contextmanager
-def delegate_of() -> Iterator[Load]:
+def watch_load() -> Iterator[Load]:
     """Find out which delegate a method has that is loaded in this context, by this thread."""
     load = Load()
     before, _ = _loader.native().last_load()

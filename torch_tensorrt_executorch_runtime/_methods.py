@@ -21,7 +21,7 @@ import torch
 from torch_tensorrt_executorch_runtime import _loader
 from torch_tensorrt_executorch_runtime._boundary import Boundary, read_boundaries
 from torch_tensorrt_executorch_runtime._current_stream import keep_for, stream_to_follow
-from torch_tensorrt_executorch_runtime._direct_call import DirectCall, delegate_of
+from torch_tensorrt_executorch_runtime._direct_call import DirectCall, watch_load
 from torch_tensorrt_executorch_runtime._layouts import with_layouts
 from torch_tensorrt_executorch_runtime._program import map_file
 
@@ -119,7 +119,7 @@ def _program_class(runtime: Any) -> Any:
         _tensorrt_is_traced: bool
 
         def load_method(self, name: str) -> Any:
-            with delegate_of() as load:
+            with watch_load() as load:
                 method = super().load_method(name)
             boundary = self._tensorrt_boundaries.get(name)
             if boundary is not None and type(method) is runtime.Method:
