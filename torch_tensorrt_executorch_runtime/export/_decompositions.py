@@ -88,6 +88,45 @@ def _max_pool2d(  # noqa: PLR0917 - the operator's own arguments
     return _aten.max_pool2d_with_indices(x, kernel, step, before, *last)[0]
 
 
+def _avg_pool2d(  # noqa: PLR0917 - the operator's own arguments
+    x: Tensor,
+    kernel_size: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0, 0),
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Any:
+    """Take means of whole windows, and correct those by how many pixels PyTorch divides."""
+    sizes = x.shape[-2:]
+    known = x.dim() == 4 and x.is_floating_point() and all(isinstance(size, int) for size in sizes)
+    if not known or not (ceil_mode or divisor_override):
+        return NotImplemented
+    kernel, step, before = map(_pair, (kernel_size, stride or kernel_size, padding))
+    missing = [_missing(*numbers, 1) if ceil_mode else 0 for numbers in zip(sizes, kernel, step, before, strict=True)]
+    if not any(missing) and divisor_override is None:
+        return _aten.avg_pool2d(x, kernel, step, before, False, count_include_pad)
+    (top, left), (down, right) = before, missing
+    padded = _aten.constant_pad_nd(x, [left, left + right, top, top + down])
+    means = _aten.avg_pool2d(padded, kernel, step)
+    area = kernel[0] * kernel[1]
+    if divisor_override is not None:
+        return means * (area / divisor_override)
+    rows, columns = (
+        _counts(count, numbers, with_padding=count_include_pad)
+        for count, *numbers in zip(means.shape[-2:], sizes, kernel, step, before, strict=True)
+    )
+    return (means.to(torch.float32) * (area / (rows.unsqueeze(-1) * columns))).to(x.dtype)
+
+
+def _counts(count: int, numbers: Sequence[int], *, with_padding: bool) -> Tensor:
+    """Return how many pixels each of ``count`` windows has in one direction."""
+    size, kernel, step, before = numbers
+    first, last = (0, size + 2 * before) if with_padding else (before, before + size)
+    begin = torch.arange(count, dtype=torch.float32) * step
+    return (begin + kernel).clamp(max=last) - begin.clamp(min=first)
+
+
 def _pair(numbers: Sequence[int]) -> list[int]:
     return list(numbers) * 2 if len(numbers) == 1 else list(numbers)
 
@@ -103,6 +142,7 @@ def _missing(size: int, kernel: int, step: int, before: int, spread: int) -> int
 
 _ALONE: dict[Any, Callable[..., Any]] = {
     _aten.adaptive_max_pool2d.default: _adaptive_max_pool2d,
+    _aten.avg_pool2d.default: _avg_pool2d,
     _aten.exp2.default: _exp2,
     _aten.eye.default: _square_eye,
     _aten.eye.m: _rectangular_eye,

@@ -38,6 +38,15 @@ INSIDE = {
     "ceil_mode_without_effect": lambda x: functional.max_pool2d(x, (2, 3), (2, 3), ceil_mode=True),
     "ceil_mode_in_one_direction": lambda x: functional.max_pool2d(x, (3, 1), (3, 1), ceil_mode=True),
     "ceil_mode_beyond_the_padding": lambda x: functional.max_pool2d(x, 2, 3, padding=1, ceil_mode=True),
+    "mean_with_ceil_mode": lambda x: functional.avg_pool2d(x, 3, 2, ceil_mode=True),
+    "mean_with_ceil_mode_and_padding": lambda x: functional.avg_pool2d(x, 3, 2, padding=1, ceil_mode=True),
+    "mean_of_pixels_with_ceil_mode": lambda x: functional.avg_pool2d(x, 2, 2, ceil_mode=True, count_include_pad=False),
+    "mean_of_pixels_with_ceil_mode_and_padding": lambda x: functional.avg_pool2d(
+        x, (2, 3), 2, padding=1, ceil_mode=True, count_include_pad=False
+    ),
+    "mean_with_ceil_mode_without_effect": lambda x: functional.avg_pool2d(x, (2, 3), (2, 3), ceil_mode=True),
+    "mean_with_its_own_divisor": lambda x: functional.avg_pool2d(x, 3, 2, padding=1, divisor_override=5),
+    "mean_in_one_dimension": lambda x: functional.avg_pool1d(x[0], 2, 2, ceil_mode=True),
     "attention_with_a_row_that_sees_nothing": masked_attention,
 }
 
@@ -54,7 +63,13 @@ def test_stays_in_one_engine(name):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_keeps_the_type(dtype):
     module, x = (
-        One(lambda x: functional.max_pool2d(x, 3, 2, ceil_mode=True) + torch.eye(4, dtype=x.dtype)),
+        One(
+            lambda x: (
+                functional.max_pool2d(x, 3, 2, ceil_mode=True)
+                + functional.avg_pool2d(x, 3, 2, ceil_mode=True)
+                + torch.eye(4, dtype=x.dtype)
+            )
+        ),
         X.to(dtype),
     )
     result = lower_model(module, x)
