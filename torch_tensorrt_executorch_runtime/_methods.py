@@ -124,11 +124,16 @@ def _program_class(runtime: Any) -> Any:
             boundary = self._tensorrt_boundaries.get(name)
             if boundary is not None and type(method) is runtime.Method:
                 method._tensorrt_boundary = boundary
-                # ExecuTorch's trace is written on its own way only.
-                handle = load.handle if boundary.is_one_call and not self._tensorrt_is_traced else None
+                handle = load.handle if self._may_go_directly(boundary) else None
                 method._tensorrt_direct = None if handle is None else DirectCall(handle)
                 method.__class__ = Method
             return method
+
+        def _may_go_directly(self, boundary: Boundary) -> bool:
+            # ExecuTorch writes its trace on its own way only. Methods without memory on a GPU share theirs, so that
+            # another thread's call of another method could overwrite results before they are copied.
+            has_own_memory = boundary.output_gpu is not None or len(self.method_names) == 1
+            return boundary.is_one_call and has_own_memory and not self._tensorrt_is_traced
 
     derived: Any
     for derived in (Method, Program):

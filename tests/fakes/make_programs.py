@@ -155,6 +155,12 @@ def main() -> None:
     _write(folder / "one_call.pte", _export(lambda x, y: x + y, x, y), device=None, copied_inputs=False)
     _write(folder / "one_call_copied.pte", _export(lambda x, y: x + y, x, y), device=None)
     _write(
+        folder / "one_call_each.pte",
+        {"forward": _export(lambda x, y: x + y, x, y), "product": _export(lambda x, y: x * y, x, y)},
+        device=None,
+        copied_inputs=False,
+    )
+    _write(
         folder / "one_call_dynamic.pte",
         _export(lambda x, y: x + y, *pair, dynamic=(some, some)),
         device=None,

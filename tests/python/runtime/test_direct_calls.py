@@ -16,6 +16,7 @@ from pathlib import Path
 from unittest import mock
 from executorch import runtime
 
+PROGRAMS = {str(PROGRAMS)!r}
 CUDA = {str(BUILD / "fakes" / "cuda" / "libfake_cudart.so")!r}
 
 # How often ExecuTorch's own way to a method was gone.
@@ -160,7 +161,16 @@ CASES = {
         for path in Path({str(PROGRAMS)!r}).glob("*.pte"):
             boundaries = read_boundaries(map_file(path), "TensorRTBackend")
             found |= {{path.stem for boundary in boundaries.values() if boundary.is_one_call}}
-        assert found == {{"one_call", "one_call_dynamic"}}, found
+        assert found == {{"one_call", "one_call_dynamic", "one_call_each"}}, found
+    """,
+    "methods_that_share_their_memory_go_the_usual_way": """
+        program = Runtime.get().load_program(str(Path(PROGRAMS) / "one_call_each.pte"))
+        forward, product = program.load_method("forward"), program.load_method("product")
+        x, y = torch.ones(2, 3), torch.full((2, 3), 5.0)
+        for _ in range(4):
+            check(forward, x, y, directly=False)
+            with goes(directly=False):
+                same(product.execute((x, y))[0], x * y)
     """,
     "methods_of_copied_inputs_go_the_usual_way": """
         method = load("one_call_copied")
