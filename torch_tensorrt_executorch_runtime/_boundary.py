@@ -6,7 +6,7 @@ Only the inputs and outputs are read, so that the time does not grow with the pr
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from torch_tensorrt_executorch_runtime._flatbuffer import Table, root_table
 from torch_tensorrt_executorch_runtime._program import DELEGATE_CALL, TENSOR_VALUE, device_of, read_header
@@ -22,18 +22,14 @@ class Boundary:
     """A method's inputs and outputs.
 
     ``input_orders`` has one order for each input, None for a tensor in the default layout, from the first dimension to
-    the last, and for other values; ``takes_default_orders`` says that there is no other. ``output_gpu`` is the number
-    of the GPU that outputs are left on; None when there are none. ``is_one_call`` says that the method is one call of
-    one delegate, which reads the caller's inputs where they are and writes the outputs, all in the default layout.
+    the last, and for other values. ``output_gpu`` is the number of the GPU that outputs are left on; None when there
+    are none. ``is_one_call`` says that the method is one call of one delegate, which reads the caller's inputs where
+    they are and writes the outputs, all in the default layout.
     """
 
     input_orders: tuple[Order | None, ...]
     output_gpu: int | None
     is_one_call: bool
-    takes_default_orders: bool = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "takes_default_orders", not any(self.input_orders))
 
 
 def read_boundaries(data: memoryview, backend: str) -> dict[str, Boundary]:
@@ -60,15 +56,21 @@ def _boundary(plan: Table) -> Boundary:
 
 
 def _is_one_call(plan: Table) -> bool:
-    instructions = [instruction for chain in plan.tables(5) for instruction in chain.tables(2)]
-    if [instruction.integer(0, "B") for instruction in instructions] != [DELEGATE_CALL] or len([*plan.tables(7)]) != 1:
+    instruction = _only(instruction for chain in plan.tables(5) for instruction in chain.tables(2))
+    if instruction is None or instruction.integer(0, "B") != DELEGATE_CALL or _only(plan.tables(7)) is None:
         return False
     inputs, outputs = list(_tensors(plan, 3)), list(_tensors(plan, 4))
     if None in inputs + outputs or any(map(_order, inputs + outputs)) or any(map(_is_planned, inputs)):
         return False
-    call = instructions[0].table(1)
+    call = instruction.table(1)
     arguments = () if call is None else call.numbers(1)
     return arguments == (*plan.numbers(3), *plan.numbers(4)) and len({*arguments}) == len(arguments)
+
+
+def _only(tables: Iterator[Table]) -> Table | None:
+    """Return the only table of its kind, without a look at more than two."""
+    first = next(tables, None)
+    return first if next(tables, None) is None else None
 
 
 def _tensors(plan: Table, field: int) -> Iterator[Table | None]:

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from torch_tensorrt_executorch_runtime import _loader
 
-__all__ = ["DirectCall", "Load", "watch_load"]
+__all__ = ["DirectCall", "with_delegate"]
 
 _LOGGER = logging.getLogger("torch_tensorrt_executorch_runtime")
 
@@ -29,33 +29,25 @@ def _never(_: Sequence[Any]) -> bool:
     return False
 
 
-class Load:
-    """The delegate that the load of a method brought; `handle` is None when it brought none, or several."""
+def with_delegate(load: Callable[[], Any]) -> tuple[Any, int | None]:
+    """Load a method.
 
-    handle: int | None = None
-
-
-@contextmanager
-def watch_load() -> Iterator[Load]:
-    """Find out which delegate a method has that is loaded in this context, by this thread."""
-    load = Load()
+    Returns:
+        What ``load`` gave, and the handle of the delegate that this brought; None when it brought none, or several.
+    """
     before, _ = _loader.native().last_load()
-    yield load
+    method = load()
     after, handle = _loader.native().last_load()
-    load.handle = handle if after == before + 1 else None
+    return method, handle if after == before + 1 else None
 
 
+@dataclass(frozen=True, slots=True)
 class _Way:
     """A direct way for inputs of one signature: ``run(inputs)`` is True after the engine wrote ``outputs``."""
 
-    __slots__ = ("outputs", "run", "signature")
-
-    def __init__(
-        self, signature: _Signature, run: Callable[[Sequence[Any]], bool], outputs: Sequence[torch.Tensor]
-    ) -> None:
-        self.signature = signature
-        self.run = run
-        self.outputs = outputs
+    signature: _Signature
+    run: Callable[[Sequence[Any]], bool]
+    outputs: Sequence[torch.Tensor]
 
 
 class DirectCall:

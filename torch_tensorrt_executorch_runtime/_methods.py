@@ -21,7 +21,7 @@ import torch
 from torch_tensorrt_executorch_runtime import _loader
 from torch_tensorrt_executorch_runtime._boundary import Boundary, read_boundaries
 from torch_tensorrt_executorch_runtime._current_stream import keep_for, stream_to_follow
-from torch_tensorrt_executorch_runtime._direct_call import DirectCall, watch_load
+from torch_tensorrt_executorch_runtime._direct_call import DirectCall, with_delegate
 from torch_tensorrt_executorch_runtime._layouts import with_layouts
 from torch_tensorrt_executorch_runtime._program import map_file
 
@@ -35,7 +35,6 @@ _PARAMETERS = {
     ("Program", "load_method"): ["self", "name"],
     ("Method", "execute"): ["self", "inputs"],
 }
-_SEQUENCES = frozenset({list, tuple})
 _LOGGER = logging.getLogger("torch_tensorrt_executorch_runtime")
 
 
@@ -80,7 +79,7 @@ def _program_class(runtime: Any) -> Any:
             Returns:
                 The results. Those on the GPU are ready in the order of the caller's stream, where there is one.
             """
-            # Between two replays every tenth of a microsecond counts, so the usual cases come first and call nobody.
+            # Between two replays every tenth of a microsecond counts, so the direct way comes before any other look.
             direct = self._tensorrt_direct
             if direct is None:
                 return self._through_executorch(inputs, clone_outputs)
@@ -92,13 +91,7 @@ def _program_class(runtime: Any) -> Any:
 
         def _through_executorch(self, inputs: Sequence[Any], clone_outputs: bool) -> Sequence[Any]:
             boundary = self._tensorrt_boundary
-            if boundary.takes_default_orders and type(inputs) in _SEQUENCES:
-                for x in inputs:
-                    if type(x) is not torch.Tensor or not x.is_contiguous():
-                        inputs = with_layouts(inputs, boundary.input_orders)
-                        break
-            else:
-                inputs = with_layouts(inputs, boundary.input_orders)
+            inputs = with_layouts(inputs, boundary.input_orders)
             outputs: Sequence[Any]
             stream = None if boundary.output_gpu is None else stream_to_follow(boundary.output_gpu)
             if stream is None:
@@ -119,12 +112,12 @@ def _program_class(runtime: Any) -> Any:
         _tensorrt_is_traced: bool
 
         def load_method(self, name: str) -> Any:
-            with watch_load() as load:
-                method = super().load_method(name)
+            load = super().load_method
+            method, brought = with_delegate(lambda: load(name))
             boundary = self._tensorrt_boundaries.get(name)
             if boundary is not None and type(method) is runtime.Method:
                 method._tensorrt_boundary = boundary
-                handle = load.handle if self._may_go_directly(boundary) else None
+                handle = brought if self._may_go_directly(boundary) else None
                 method._tensorrt_direct = None if handle is None else DirectCall(handle)
                 method.__class__ = Method
             return method

@@ -156,8 +156,8 @@ std::vector<uint8_t> KernelCache::read() const {
     return {};
   }
   fs::last_write_time(path_, fs::file_time_type::clock::now(), error);
-  file.erase(file.begin(),
-             file.begin() + kKernelSealBytes);  // moves them, which costs less than a second copy
+  // Moves the kernels to the front, which costs less than a second copy.
+  file.erase(file.begin(), file.begin() + kKernelSealBytes);
   return file;
 }
 

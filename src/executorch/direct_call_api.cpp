@@ -1,5 +1,6 @@
 #include "executorch/direct_call_api.h"
 
+#include <executorch/extension/tensor/tensor_ptr.h>
 #include <executorch/runtime/core/evalue.h>
 
 #include <algorithm>
@@ -15,44 +16,22 @@ namespace executorch::backends::tensorrt {
 
 namespace {
 
-using executorch::aten::TensorImpl;
+using executorch::aten::SizesType;
+using executorch::extension::TensorPtr;
 using runtime::Error;
 using runtime::EValue;
-using runtime::Result;
 
-/// A tensor of ExecuTorch with what it points at.
-class DirectTensor {
- public:
-  explicit DirectTensor(const tensorrt_executorch_direct_tensor& given)
-      : sizes_(given.sizes, given.sizes + given.dimensions),
-        strides_(given.dimensions),
-        order_(given.dimensions) {
-    TensorImpl::StridesType stride = 1;
-    for (size_t i = sizes_.size(); i-- > 0;) {
-      strides_[i] = stride;
-      stride *= std::max<TensorImpl::SizesType>(sizes_[i], 1);
-      order_[i] = static_cast<TensorImpl::DimOrderType>(i);
-    }
-    description_ = std::make_unique<TensorImpl>(static_cast<executorch::aten::ScalarType>(given.scalar_type),
-                                                static_cast<ssize_t>(sizes_.size()), sizes_.data(),
-                                                given.data, order_.data(), strides_.data());
-  }
-
-  void move(void* data) { description_->set_data(data); }
-  EValue value() const { return EValue(executorch::aten::Tensor(description_.get())); }
-
- private:
-  std::vector<TensorImpl::SizesType> sizes_;
-  std::vector<TensorImpl::StridesType> strides_;
-  std::vector<TensorImpl::DimOrderType> order_;
-  std::unique_ptr<TensorImpl> description_;
-};
+TensorPtr tensor_of(const tensorrt_executorch_direct_tensor& given) {
+  return executorch::extension::make_tensor_ptr({given.sizes, given.sizes + given.dimensions}, given.data,
+                                                static_cast<executorch::aten::ScalarType>(given.scalar_type),
+                                                executorch::aten::Device(executorch::aten::DeviceType::CPU),
+                                                executorch::aten::TensorShapeDynamism::STATIC);
+}
 
 Error check(void* handle, const tensorrt_executorch_direct_tensor* tensors, size_t count) {
   const auto too_large = [](const tensorrt_executorch_direct_tensor& tensor) {
-    return std::any_of(tensor.sizes, tensor.sizes + tensor.dimensions, [](int64_t size) {
-      return size < 0 || size > std::numeric_limits<TensorImpl::SizesType>::max();
-    });
+    return std::any_of(tensor.sizes, tensor.sizes + tensor.dimensions,
+                       [](int64_t size) { return size < 0 || size > std::numeric_limits<SizesType>::max(); });
   };
   if (handle == nullptr || std::any_of(tensors, tensors + count, too_large)) {
     DELEGATE_LOG(Error,
@@ -69,7 +48,7 @@ Error check(void* handle, const tensorrt_executorch_direct_tensor* tensors, size
 
 struct tensorrt_executorch_direct_call {
   void* handle;
-  std::vector<executorch::backends::tensorrt::DirectTensor> tensors;
+  std::vector<executorch::extension::TensorPtr> tensors;
   std::vector<executorch::runtime::EValue> values;
   std::vector<executorch::runtime::EValue*> arguments;
 };
@@ -86,10 +65,8 @@ int tensorrt_executorch_direct_create(void* handle, const tensorrt_executorch_di
     auto made = std::make_unique<tensorrt_executorch_direct_call>();
     made->handle = handle;
     for (size_t i = 0; i < count; ++i) {
-      made->tensors.emplace_back(tensors[i]);
-    }
-    for (const DirectTensor& tensor : made->tensors) {
-      made->values.push_back(tensor.value());
+      made->tensors.push_back(tensor_of(tensors[i]));
+      made->values.emplace_back(made->tensors.back());
     }
     for (EValue& value : made->values) {
       made->arguments.push_back(&value);
@@ -102,7 +79,7 @@ int tensorrt_executorch_direct_create(void* handle, const tensorrt_executorch_di
 void tensorrt_executorch_direct_destroy(tensorrt_executorch_direct_call* call) { delete call; }
 
 void tensorrt_executorch_direct_move(tensorrt_executorch_direct_call* call, size_t index, void* data) {
-  call->tensors[index].move(data);
+  call->tensors[index]->unsafeGetTensorImpl()->set_data(data);
 }
 
 int tensorrt_executorch_direct_run(tensorrt_executorch_direct_call* call) {

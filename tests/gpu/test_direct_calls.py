@@ -11,6 +11,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from .every_tensor.programs import ON_DEVICE
+
 pytestmark = pytest.mark.gpu
 
 CALLS = 20
@@ -25,10 +27,6 @@ class Scale(torch.nn.Module):
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A program of one engine with a dynamic batch, whose tensors are on the GPU."""
-    from executorch.exir import ExecutorchBackendConfig
-    from executorch.exir.passes import MemoryPlanningPass
-    from executorch.exir.passes.propagate_device_config import PropagateDeviceConfig
-
     from torch_tensorrt_executorch_runtime.export import save
 
     file = tmp_path_factory.mktemp("direct") / "model.pte"
@@ -36,13 +34,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     program = torch.export.export(
         Scale().eval(), (torch.ones(3, 4096), torch.ones(4096)), dynamic_shapes=({0: batch}, None)
     )
-    config = ExecutorchBackendConfig(
-        propagate_device_config=PropagateDeviceConfig(
-            skip_h2d_for_method_inputs=True, skip_d2h_for_method_outputs=True
-        ),
-        memory_planning_pass=MemoryPlanningPass(alloc_graph_input=False, alignment=256),
-    )
-    save(program, file, backend_config=config)
+    save(program, file, backend_config=ON_DEVICE())
     return file
 
 

@@ -125,7 +125,9 @@ def _per_method() -> Any:
     )
 
 
-_ON_DEVICE = _config(h2d=False, d2h=False)
+ON_DEVICE = _config(h2d=False, d2h=False)
+"""Makes the configuration of programs whose tensors stay on the GPU."""
+
 _HALF = torch.float16
 
 
@@ -160,7 +162,7 @@ def _memory_modes() -> dict[str, Program]:
         "default": lambda: None,
         "skip_h2d": _config(h2d=False),
         "skip_d2h": _config(d2h=False, plan_inputs=True),
-        "device": _ON_DEVICE,
+        "device": ON_DEVICE,
         "planned_inputs": _config(plan_inputs=True),
         "unplanned_inputs": _config(),
         "unplanned_outputs": _config(plan_inputs=True, plan_outputs=False),
@@ -172,21 +174,21 @@ def _memory_modes() -> dict[str, Program]:
     )
     second = {"device": "cuda:1"}
     programs["affine.second_gpu"] = Program(Affine, _integers(64, 128), options=second)
-    programs["affine.second_gpu_device"] = Program(Affine, _integers(64, 128), _ON_DEVICE, options=second)
+    programs["affine.second_gpu_device"] = Program(Affine, _integers(64, 128), ON_DEVICE, options=second)
     for size in (1, 64):
         inputs = _integers(size * MEBIBYTE // 4)
         programs[f"copy_{size}mb.host"] = Program(Affine, inputs)
-        programs[f"copy_{size}mb.device"] = Program(Affine, inputs, _ON_DEVICE)
+        programs[f"copy_{size}mb.device"] = Program(Affine, inputs, ON_DEVICE)
     return programs
 
 
 def _layouts() -> dict[str, Program]:
     return {
         "image.host": Program(ByPosition, _integers(*IMAGE_SHAPE)),
-        "image.device": Program(ByPosition, _integers(*IMAGE_SHAPE), _ON_DEVICE),
-        "image_bfloat16.device": Program(Affine, _integers(*IMAGE_SHAPE), _ON_DEVICE, torch.bfloat16),
+        "image.device": Program(ByPosition, _integers(*IMAGE_SHAPE), ON_DEVICE),
+        "image_bfloat16.device": Program(Affine, _integers(*IMAGE_SHAPE), ON_DEVICE, torch.bfloat16),
         "image_channels_last.host": Program(ByPosition, _channels_last),
-        "image_channels_last.device": Program(ByPosition, _channels_last, _ON_DEVICE),
+        "image_channels_last.device": Program(ByPosition, _channels_last, ON_DEVICE),
     }
 
 
@@ -218,9 +220,9 @@ def _graphs() -> dict[str, Program]:
     for name in GRAPHS:
         corner = CORNERS[name]
         programs[f"{name}.host"] = Program(corner.make, lambda corner=corner: corner.inputs)
-        programs[f"{name}.device"] = Program(corner.make, lambda corner=corner: corner.inputs, _ON_DEVICE)
+        programs[f"{name}.device"] = Program(corner.make, lambda corner=corner: corner.inputs, ON_DEVICE)
     programs["inputs_64.host"] = Program(ManyInputs, _many)
-    programs["inputs_64.device"] = Program(ManyInputs, _many, _ON_DEVICE)
+    programs["inputs_64.device"] = Program(ManyInputs, _many, ON_DEVICE)
     programs["no_operation.host"] = Program(NoOperation, _integers(4, 8), options={"require_engine": False})
     return programs
 
@@ -228,16 +230,15 @@ def _graphs() -> dict[str, Program]:
 def _models() -> dict[str, Program]:
     sizes = {"encoder_1_16": (1, 16, 256), "encoder": (2, 64, 256), "encoder_8_256": (8, 256, 256)}
     programs = {
-        f"{name}.device": Program(nets.EncoderBlock, _normal(*shape), _ON_DEVICE, _HALF)
-        for name, shape in sizes.items()
+        f"{name}.device": Program(nets.EncoderBlock, _normal(*shape), ON_DEVICE, _HALF) for name, shape in sizes.items()
     }
-    programs["resnet18.device"] = Program(nets.ResNet18, _normal(1, 3, 224, 224), _ON_DEVICE, _HALF)
-    programs["efficientnet_lite0.device"] = Program(_lite, _normal(1, 3, 224, 224), _ON_DEVICE, _HALF)
-    programs["encoder_12_layers.device"] = Program(lambda: Encoder(12), _normal(1, 64, 256), _ON_DEVICE, _HALF)
+    programs["resnet18.device"] = Program(nets.ResNet18, _normal(1, 3, 224, 224), ON_DEVICE, _HALF)
+    programs["efficientnet_lite0.device"] = Program(_lite, _normal(1, 3, 224, 224), ON_DEVICE, _HALF)
+    programs["encoder_12_layers.device"] = Program(lambda: Encoder(12), _normal(1, 64, 256), ON_DEVICE, _HALF)
     programs["chain.device"] = Program(
         lambda: nets.EncoderBlock(width=CHAIN_SHAPE[2], heads=4),
         _normal(*CHAIN_SHAPE),
-        _ON_DEVICE,
+        ON_DEVICE,
         _HALF,
         methods=tuple(f"step_{i:02d}" for i in range(CHAIN_LENGTH)),
     )
