@@ -28,6 +28,7 @@ from torch_tensorrt_executorch_runtime.export._full_float32 import split_float32
 from torch_tensorrt_executorch_runtime.export._input_sizes import ask_inputs_for_sizes
 from torch_tensorrt_executorch_runtime.export._integers import keep_integers_exact
 from torch_tensorrt_executorch_runtime.export._interpreter import build_engine
+from torch_tensorrt_executorch_runtime.export._last_linear import batch_last_linears
 from torch_tensorrt_executorch_runtime.export._multihead_attention import cut_packed_projections, unfold_heads
 from torch_tensorrt_executorch_runtime.export._options import BuildOptions
 from torch_tensorrt_executorch_runtime.export._profiles import (
@@ -128,7 +129,7 @@ def _suit_kernels(module: torch.fx.GraphModule) -> None:
     fold_batch_norm(module)
     read_blocks_of_pixels(module)
     split_deep_convolutions(module)
-    flatten_tokens(module)
+    flatten_tokens(module, kept=batch_last_linears(module))
 
 
 def _placeholders(module: torch.fx.GraphModule) -> list[torch.fx.Node]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Collection
 from typing import Any
 
 import torch
@@ -22,15 +23,16 @@ _aten = torch.ops.aten
 _LAYER_NORM = _aten.native_layer_norm.default
 
 
-def flatten_tokens(module: torch.fx.GraphModule) -> None:
+def flatten_tokens(module: torch.fx.GraphModule, kept: Collection[torch.fx.Node] = ()) -> None:
     """Rewrite, in place, chains of layers that treat every token alike, so that each works on one matrix.
 
     Left alone are shapes that change between calls, and those with one dimension of tokens that is not 1: TensorRT-RTX
-    needs no help with these.
+    needs no help with these. So are the nodes in ``kept``.
     """
     flattener = _Flattener(module.graph)
     for node in list(module.graph.nodes):
-        flattener.visit(node)
+        if node not in kept:
+            flattener.visit(node)
     module.graph.eliminate_dead_code()
     module.recompile()
 
