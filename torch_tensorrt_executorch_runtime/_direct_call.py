@@ -42,8 +42,13 @@ def with_delegate(load: Callable[[], Any]) -> tuple[Any, int | None]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
-    """A direct way for inputs of one signature: ``run(inputs)`` is True after the engine wrote ``outputs``."""
+class Way:
+    """A direct way for inputs of one signature.
+
+    ``run(inputs)`` is True after the engine wrote ``outputs``, which are the method's own memory. When it is False,
+    nothing was done, as the inputs are of another kind. It raises a `RuntimeError` when the engine refused or failed;
+    ExecuTorch's log has the cause.
+    """
 
     signature: _Signature
     run: Callable[[Sequence[Any]], bool]
@@ -53,23 +58,24 @@ class _Way:
 class DirectCall:
     """The direct ways to one method; it must not outlive it.
 
-    Hold ``lock`` from the call until the results are copied: they are in the method's own memory.
+    Hold ``lock`` from the call until the results are copied: they are in the method's own memory. Try ``last`` first,
+    by yourself, because a function between would take as long as all that its caller does.
     """
 
     _MOST = 4
     """Programs are called with few shapes, or with ever new ones, for which nothing is prepared."""
 
-    __slots__ = ("_handle", "_last", "_seen", "_ways", "lock")
+    __slots__ = ("_handle", "_seen", "_ways", "last", "lock")
 
     def __init__(self, handle: int) -> None:
         self.lock = threading.RLock()
+        self.last = Way([], _never, ())
         self._handle = handle
         self._seen: _Signature = []
-        self._ways: list[_Way] = []
-        self._last = _Way([], _never, ())
+        self._ways: list[Way] = []
 
-    def run(self, inputs: Sequence[Any]) -> Sequence[torch.Tensor] | None:
-        """Run the engine.
+    def run_another(self, inputs: Sequence[Any]) -> Sequence[torch.Tensor] | None:
+        """Try the ways that were not the last one.
 
         Returns:
             The results in the method's own memory. None, and nothing was done, when the usual way must be gone.
@@ -77,12 +83,10 @@ class DirectCall:
         Raises:
             RuntimeError: The engine refused or failed; ExecuTorch's log has the cause.
         """
-        last = self._last
-        if last.run(inputs):
-            return last.outputs
+        last = self.last
         for way in self._ways:
             if way is not last and way.run(inputs):
-                self._last = way
+                self.last = way
                 return way.outputs
         return None
 
@@ -99,15 +103,15 @@ class DirectCall:
         if signature != self._seen:
             self._seen = signature
         elif not any(way.signature == signature for way in self._ways):
-            self._last = self._prepared(method, inputs, signature)
-            self._ways = [self._last, *self._ways[: self._MOST - 1]]
+            self.last = self._prepared(method, inputs, signature)
+            self._ways = [self.last, *self._ways[: self._MOST - 1]]
 
-    def _prepared(self, method: Any, inputs: Sequence[Any], signature: _Signature) -> _Way:
+    def _prepared(self, method: Any, inputs: Sequence[Any], signature: _Signature) -> Way:
         try:
             with torch.inference_mode(False):  # so that results can be used anywhere
                 outputs = method.get_outputs(False)
             run = _loader.native().direct_call(self._handle, list(inputs), outputs, torch.Tensor)
         except Exception as error:
             _LOGGER.debug("Inputs of this kind go the usual way: %s", error)
-            return _Way(signature, _never, ())
-        return _Way(signature, run, outputs)
+            return Way(signature, _never, ())
+        return Way(signature, run, outputs)

@@ -84,7 +84,8 @@ def _program_class(runtime: Any) -> Any:
             if direct is None:
                 return self._through_executorch(inputs, clone_outputs)
             with direct.lock:
-                results = direct.run(inputs)
+                way = direct.last
+                results = way.outputs if way.run(inputs) else direct.run_another(inputs)
                 if results is None:
                     return self._through_executorch(inputs, clone_outputs)
                 return [x.clone() if clone_outputs else x.detach() for x in results]

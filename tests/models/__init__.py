@@ -134,6 +134,13 @@ def _vision_transformer(dtype: torch.dtype) -> dict[str, Method]:
     return _single(nets.VisionTransformer, _normal(2, 3, 64, 64, dtype=dtype), dtype=dtype)
 
 
+def _relative_attention(dtype: torch.dtype) -> dict[str, Method]:
+    batches = {0: torch.export.Dim("batch", min=1, max=4)}
+    calls = tuple((_normal(batch, 16, 64, dtype=dtype, seed=batch),) for batch in (1, 4, 2))
+    first = _normal(3, 16, 64, dtype=dtype)
+    return _single(nets.RelativeAttention, first, dtype=dtype, dynamic_shapes=(batches,), more_calls=calls)
+
+
 def _cos_erfinv_tanh(dtype: torch.dtype) -> dict[str, Method]:
     return _single(nets.CosErfinvTanh, _normal(4, 128, dtype=dtype), dtype=dtype)
 
@@ -221,6 +228,7 @@ CASES: Mapping[str, Case] = {
         Case("resnet18", _resnet18, dtypes=_F32_F16),
         Case("encoder", _encoder, dtypes=(*_F32_F16, torch.bfloat16)),
         Case("vision_transformer", _vision_transformer, dtypes=(*_F32_F16, torch.bfloat16)),
+        Case("relative_attention", _relative_attention, dtypes=(*_F32_F16, torch.bfloat16)),
         Case("cos_erfinv_tanh", _cos_erfinv_tanh, engines=2, outside=("aten.erfinv.default",)),
         Case("three_inputs", _three_inputs, dtypes=_F32_F16, exact=True),
         Case("four_outputs", _four_outputs, exact=True),

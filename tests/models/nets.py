@@ -89,6 +89,28 @@ class EncoderBlock(nn.Module):
         return x + self.down(functional.gelu(self.up(self.norm2(x))))
 
 
+class RelativeAttention(nn.Module):
+    """Attention for ``[batch, 16, width]`` with a learned bias for each distance of tokens, repeated for batches."""
+
+    def __init__(self, *, width: int = 64, heads: int = 4, length: int = 16) -> None:
+        super().__init__()
+        self.heads = heads
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.biases = nn.Parameter(torch.randn(2 * length - 1, heads))
+        places = torch.arange(length)
+        self.distances = nn.Buffer(places[:, None] - places + length - 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        batch, length, width = x.shape
+        q, k, v = (
+            part.reshape(batch, length, self.heads, width // self.heads).transpose(1, 2)
+            for part in self.qkv(x).chunk(3, dim=-1)
+        )
+        bias = self.biases[self.distances].permute(2, 0, 1).expand(batch, -1, -1, -1)
+        y = functional.scaled_dot_product_attention(q, k, v, attn_mask=bias)
+        return self.out(y.transpose(1, 2).reshape(batch, length, width))
+
+
 class VisionTransformer(nn.Module):
     """A small vision transformer for ``[batch, 3, 64, 64]``, of PyTorch's own layers: patches, one block, a head."""
 

@@ -22,6 +22,7 @@ from torch_tensorrt_executorch_runtime._blob import (
 )
 from torch_tensorrt_executorch_runtime._errors import ExportError
 from torch_tensorrt_executorch_runtime.export import _progress
+from torch_tensorrt_executorch_runtime.export._attention_arguments import suit_attention
 from torch_tensorrt_executorch_runtime.export._attention_heads import view_heads_once
 from torch_tensorrt_executorch_runtime.export._batch_norm import fold_batch_norm
 from torch_tensorrt_executorch_runtime.export._full_float32 import split_float32_products
@@ -89,6 +90,7 @@ def partition_module(program: ExportedProgram, options: BuildOptions) -> tuple[t
     _join_attention_heads(module)
     inputs = engine_inputs(_placeholders(module), program_ranges(program))
     _forget_sizes_in_the_making(module)
+    _let_views_copy(module)
     module = importlib.import_module("torch_tensorrt.dynamo.lowering").post_lowering(module, settings)
     _suit_kernels(module)
     for node in list(module.graph.nodes):
@@ -125,7 +127,8 @@ def _join_attention_heads(module: torch.fx.GraphModule) -> None:
 
 
 def _suit_kernels(module: torch.fx.GraphModule) -> None:
-    """Write convolutions and layers of tokens as TensorRT has fast kernels for them."""
+    """Write attention, convolutions and layers of tokens as TensorRT has fast kernels for them."""
+    suit_attention(module)
     fold_batch_norm(module)
     read_blocks_of_pixels(module)
     split_deep_convolutions(module)
@@ -147,6 +150,18 @@ def _forget_sizes_in_the_making(module: torch.fx.GraphModule) -> None:
         shapes = value.fake_mode.shape_env if isinstance(value, FakeTensor) else None
         if shapes is not None:
             shapes.pending_fresh_unbacked_symbols.clear()
+
+
+def _let_views_copy(module: torch.fx.GraphModule) -> None:
+    """Make views reshapes, which PyTorch can compute in any layout.
+
+    PyTorch chooses the layout of some results, attention's for one, by that of the operands. Where a pass computes
+    such a result anew, it may get another layout than the exported program had, in which a view would be refused. An
+    engine knows no views, and no layout of what lies within.
+    """
+    for node in module.graph.find_nodes(op="call_function", target=torch.ops.aten.view.default):
+        node.target = torch.ops.aten.reshape.default
+    module.recompile()
 
 
 def _rename_inputs(module: torch.fx.GraphModule) -> None:

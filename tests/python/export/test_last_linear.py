@@ -58,6 +58,16 @@ def two_results(m, x):
     return y, m.norm(x) + m.down_alone(m.up(x))
 
 
+def two_blocks(m, x):
+    y = x + m.down(m.up(m.norm(x)))
+    return y + m.down_alone(m.up(m.other_norm(y)))
+
+
+def each_block_is_a_result(m, x):
+    y = x + m.down(m.up(m.norm(x)))
+    return y, y + m.down_alone(m.up(m.other_norm(y)))
+
+
 def used_again(m, x):
     y = x + m.down(m.up(m.norm(x)))
     return y, y.relu()
@@ -65,6 +75,11 @@ def used_again(m, x):
 
 def sum_of_products(m, x):
     return m.down(m.up(x)) + m.down_alone(m.up(x))
+
+
+def block_used_otherwise(m, x):
+    y = x + m.down(m.up(m.norm(x)))
+    return y + m.down_alone(m.up(y.relu()))
 
 
 def scaled(m, x):
@@ -80,14 +95,18 @@ def not_last(m, x):
 
 
 X, Y = torch.randn(3, 32, WIDTH), torch.randn(3, 32, WIDTH)
+# With how many of their linear layers become products of batches.
 BATCHED = {
-    "feed_forward": (feed_forward, (X,)),
-    "the_other_way_round": (the_other_way_round, (X,)),
-    "without_bias": (without_bias, (X,)),
-    "with_another_residual": (with_another_residual, (X, Y)),
-    "two_normalisations": (two_normalisations, (X,)),
-    "two_results": (two_results, (X,)),
-    "sum_of_products": (sum_of_products, (X,)),
+    "feed_forward": (feed_forward, (X,), 1),
+    "the_other_way_round": (the_other_way_round, (X,), 1),
+    "without_bias": (without_bias, (X,), 1),
+    "with_another_residual": (with_another_residual, (X, Y), 1),
+    "two_normalisations": (two_normalisations, (X,), 1),
+    "two_results": (two_results, (X,), 2),
+    "sum_of_products": (sum_of_products, (X,), 1),
+    "two_blocks": (two_blocks, (X,), 2),
+    "each_block_is_a_result": (each_block_is_a_result, (X,), 2),
+    "block_used_otherwise": (block_used_otherwise, (X,), 1),
 }
 LEFT = {
     "used_again": (used_again, (X,)),
@@ -110,11 +129,11 @@ def products(result: Result) -> list[tuple[int, ...]]:
 
 @pytest.mark.parametrize("name", BATCHED)
 def test_is_a_product_of_batches(name: str) -> None:
-    compute, inputs = BATCHED[name]
+    compute, inputs, count = BATCHED[name]
     module = Layers(compute)
     result = lower_model(module, *inputs)
 
-    assert {*products(result)} == {(3, 32, WIDTH)}
+    assert products(result) == [(3, 32, WIDTH)] * count
     check_against_eager(result, module, *inputs)
     check_bindings(result)
 
@@ -137,23 +156,28 @@ def test_is_left_alone_where_the_batch_changes() -> None:
     check_against_eager(result, module, torch.randn(2, 32, WIDTH))
 
 
-@pytest.mark.parametrize(("batch", "is_batched"), [(2, True), (3, False)])
-def test_takes_no_more_than_a_mebibyte_of_more_weights(batch: int, is_batched: bool) -> None:
+@pytest.mark.parametrize(("batch", "layers", "count"), [(3, 1, 1), (4, 1, 0), (2, 3, 2)])
+def test_takes_no_more_than_a_mebibyte_of_more_weights(batch: int, layers: int, count: int) -> None:
     class Wide(nn.Module):
+        """Layers with half a mebibyte of weights each."""
+
         def __init__(self) -> None:
             super().__init__()
-            self.down: Any = nn.Linear(1024, 256)
+            self.norm: Any = nn.LayerNorm(256)
+            self.down: Any = nn.ModuleList(nn.Linear(512, 256) for _ in range(layers))
 
         def forward(self, x: Tensor, y: Tensor) -> Tensor:
-            return y + self.down(x)
+            for down in self.down:
+                y = y + down(torch.cat([self.norm(y), x], -1))
+            return y
 
-    inputs = torch.randn(batch, 32, 1024), torch.randn(batch, 32, 256)
-    assert bool(products(lower_model(Wide().eval(), *inputs))) == is_batched
+    inputs = torch.randn(batch, 32, 256), torch.randn(batch, 32, 256)
+    assert len(products(lower_model(Wide().eval(), *inputs))) == count
 
 
-def test_of_an_encoder_block_is_one_product_with_its_residual() -> None:
+def test_of_an_encoder_block_are_products_with_their_residuals() -> None:
     module, x = nets.EncoderBlock(width=32, heads=4).eval(), torch.randn(2, 48, 32)
     result = lower_model(module, x)
 
-    assert (2, 48, 32) in products(result)
+    assert products(result).count((2, 48, 32)) == 2
     check_against_eager(result, module, x)
