@@ -24,6 +24,7 @@ from torch_tensorrt_executorch_runtime._errors import ExportError
 from torch_tensorrt_executorch_runtime.export import _progress
 from torch_tensorrt_executorch_runtime.export._attention_arguments import suit_attention
 from torch_tensorrt_executorch_runtime.export._attention_heads import view_heads_once
+from torch_tensorrt_executorch_runtime.export._attention_products import write_attention_as_products
 from torch_tensorrt_executorch_runtime.export._batch_norm import fold_batch_norm
 from torch_tensorrt_executorch_runtime.export._full_float32 import split_float32_products
 from torch_tensorrt_executorch_runtime.export._input_sizes import ask_inputs_for_sizes
@@ -92,7 +93,7 @@ def partition_module(program: ExportedProgram, options: BuildOptions) -> tuple[t
     _forget_sizes_in_the_making(module)
     _let_views_copy(module)
     module = importlib.import_module("torch_tensorrt.dynamo.lowering").post_lowering(module, settings)
-    _suit_kernels(module)
+    _suit_kernels(module, options)
     for node in list(module.graph.nodes):
         if node.op == "get_attr" and not node.users:
             module.graph.erase_node(node)
@@ -126,9 +127,11 @@ def _join_attention_heads(module: torch.fx.GraphModule) -> None:
     view_heads_once(module)
 
 
-def _suit_kernels(module: torch.fx.GraphModule) -> None:
+def _suit_kernels(module: torch.fx.GraphModule, options: BuildOptions) -> None:
     """Write attention, convolutions and layers of tokens as TensorRT has fast kernels for them."""
     suit_attention(module)
+    if uses_tensorrt_rtx() and not options.use_fp32_acc:  # products that add up in float32 are not joined again
+        write_attention_as_products(module)
     fold_batch_norm(module)
     read_blocks_of_pixels(module)
     split_deep_convolutions(module)
