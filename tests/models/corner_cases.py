@@ -189,6 +189,14 @@ def _corner(make: Callable[[], nn.Module], *inputs: Tensor) -> Corner:
     return Corner(_seeded(make), (inputs,))
 
 
+def _tokens_of_attention(x, y, z):
+    return functional.scaled_dot_product_attention(x, y, z).transpose(1, 2).flatten(2)
+
+
+def _float32_attention(x, y, z):
+    return functional.scaled_dot_product_attention(x.float(), y.float(), z.float(), is_causal=True).half()
+
+
 _BATCH = {0: torch.export.Dim("batch", min=1, max=8)}
 
 
@@ -207,6 +215,14 @@ CORNERS = {
         lambda: Three(lambda x, y, z: functional.scaled_dot_product_attention(x, y, z, is_causal=True)),
         *_random(3, 1, 2, 4, 8).unbind(),
     ),
+    "attention_of_other_lengths": _corner(
+        lambda: Three(lambda x, y, z: functional.scaled_dot_product_attention(x[:, :, :2], y, z, is_causal=True)),
+        *_random(3, 1, 2, 5, 8).unbind(),
+    ),
+    "attention_in_half_precision": _corner(
+        lambda: Three(_tokens_of_attention), *_random(3, 2, 2, 20, 32).half().unbind()
+    ),
+    "attention_in_float32": _corner(lambda: Three(_float32_attention), *_random(3, 1, 2, 4, 8).half().unbind()),
     "upsampling": _corner(
         lambda: nn.Sequential(nn.Upsample(scale_factor=2), nn.ConvTranspose2d(3, 4, 2), nn.PixelShuffle(2)),
         _random(1, 3, 4, 4),

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torch_tensorrt_executorch_runtime.export._attention_decomposition import attention_decomposition
+
 __all__ = ["add_decompositions"]
 
 _aten = torch.ops.aten
@@ -150,10 +152,12 @@ _ALONE: dict[Any, Callable[..., Any]] = {
     _aten.std_mean.correction: _with_mean(_aten.std.correction),
     _aten.var_mean.correction: _with_mean(_aten.var.correction),
 }
+_ATTENTION = _aten.scaled_dot_product_attention.default
 _SPREADS = (_aten.std.correction, _aten.var.correction)
 
 
 def add_decompositions(table: dict[Any, Callable[..., Any]]) -> None:
     """Add to a table for ``run_decompositions``, in which NotImplemented leaves an operator to whoever comes next."""
     table.update(_ALONE)
+    table[_ATTENTION] = attention_decomposition(table.get(_ATTENTION))
     table.update({operator: _keeping_dimensions(table[operator]) for operator in _SPREADS if operator in table})

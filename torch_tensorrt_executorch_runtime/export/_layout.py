@@ -45,6 +45,8 @@ def in_default_layout(program: ExportedProgram) -> ExportedProgram:
     for node in list(copied.graph.nodes):
         if _is_reordering(node):
             node.kwargs = {**node.kwargs, "memory_format": torch.contiguous_format}
+        elif node.target is torch.ops.aten.view.default:
+            node.target = torch.ops.aten.reshape.default  # as it may have been possible in the other layout only
         elif node.op == "placeholder" and not has_default_layout(node.meta.get("val")):
             if node.name in lifted:
                 node.meta["val"] = node.meta["val"].contiguous()

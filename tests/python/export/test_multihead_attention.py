@@ -89,8 +89,9 @@ def test_takes_no_detour_whatever_the_sizes(batch_first):
         check_against_eager(result, module, torch.randn(*sizes, WIDTH))
 
 
+@pytest.mark.parametrize("decompose_attention", [True, False])
 @pytest.mark.parametrize("batch_first", [True, False])
-def test_layers_of_a_transformer_take_no_detour(batch_first):
+def test_layers_of_a_transformer_take_no_detour(batch_first, decompose_attention):
     torch.manual_seed(0)
     options = {"batch_first": batch_first, "norm_first": True}
     encoder = nn.TransformerEncoderLayer(WIDTH, HEADS, 2 * WIDTH, **options).eval()
@@ -106,7 +107,7 @@ def test_layers_of_a_transformer_take_no_detour(batch_first):
 
     inputs = (X, MEMORY) if batch_first else (X.transpose(0, 1), MEMORY.transpose(0, 1))
     module = Both().eval()
-    result = lower_model(module, *inputs)
+    result = lower_model(module, *inputs, decompose_attention=decompose_attention)
 
     assert not [target for target in targets(result) if "select" in target]
     check_against_eager(result, module, *inputs)
