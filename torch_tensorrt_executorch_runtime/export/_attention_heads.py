@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
+from torch_tensorrt_executorch_runtime.export._twin import add_computed_call
+
 __all__ = ["view_heads_once", "view_of_heads"]
 
 _aten = torch.ops.aten
@@ -53,10 +55,12 @@ def _rewrite(split: torch.fx.Node) -> None:
     heads = projection.meta["val"].shape[-1] // width
     # The sizes of the other dimensions may be computed between the split and the first view.
     with split.graph.inserting_before(parts[0].view):
-        viewed = _call(split.graph, _aten.view.default, projection, [*sizes[:-2], heads, width])
+        viewed = add_computed_call(split, _aten.view.default, projection, [*sizes[:-2], heads, width])
         for part in parts:
             axis = part.view.meta["val"].dim() - 2
-            part.view.replace_all_uses_with(_call(split.graph, _aten.slice.Tensor, viewed, axis, part.first, part.last))
+            part.view.replace_all_uses_with(
+                add_computed_call(split, _aten.slice.Tensor, viewed, axis, part.first, part.last)
+            )
     for part in parts:
         _erase_back_to(part.view, split)
     split.graph.erase_node(split)
@@ -121,10 +125,3 @@ def _erase_back_to(node: torch.fx.Node, split: torch.fx.Node) -> None:
         node.replace_all_uses_with(split.args[0])  # type: ignore[arg-type]
         node.graph.erase_node(node)
         node = source
-
-
-def _call(graph: torch.fx.Graph, target: Any, *arguments: Any) -> torch.fx.Node:
-    node = graph.call_function(target, arguments)
-    values = torch.fx.node.map_arg(arguments, lambda argument: argument.meta["val"])
-    node.meta["val"] = target(*values)
-    return node

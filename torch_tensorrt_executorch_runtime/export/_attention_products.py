@@ -6,11 +6,12 @@ products themselves, it finds the same kernel and lets that write where the toke
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
 
-from torch_tensorrt_executorch_runtime.export._twin import add_call
+from torch_tensorrt_executorch_runtime.export._twin import add_computed_call
 
 __all__ = ["write_attention_as_products"]
 
@@ -52,13 +53,10 @@ def _is_joined_again(node: torch.fx.Node) -> bool:
 
 
 def _rewrite(node: torch.fx.Node) -> None:
-    def call(target: Any, *arguments: Any) -> torch.fx.Node:
-        values = torch.fx.node.map_arg(arguments, lambda argument: argument.meta["val"])
-        return add_call(node, target, arguments, target(*values))
+    call = functools.partial(add_computed_call, node)
 
     def one_batch(source: Any) -> torch.fx.Node:
-        value = source.meta["val"]
-        return call(_aten.reshape.default, source, [-1, *value.shape[2:]])
+        return call(_aten.reshape.default, source, [-1, *source.meta["val"].shape[2:]])
 
     query, key, value = node.args[:3]
     with node.graph.inserting_before(node):

@@ -31,6 +31,7 @@ from torch_tensorrt_executorch_runtime.export._input_sizes import ask_inputs_for
 from torch_tensorrt_executorch_runtime.export._integers import keep_integers_exact
 from torch_tensorrt_executorch_runtime.export._interpreter import build_engine
 from torch_tensorrt_executorch_runtime.export._last_linear import batch_last_linears
+from torch_tensorrt_executorch_runtime.export._layout import let_views_copy
 from torch_tensorrt_executorch_runtime.export._multihead_attention import cut_packed_projections, unfold_heads
 from torch_tensorrt_executorch_runtime.export._options import BuildOptions
 from torch_tensorrt_executorch_runtime.export._profiles import (
@@ -91,7 +92,8 @@ def partition_module(program: ExportedProgram, options: BuildOptions) -> tuple[t
     _join_attention_heads(module)
     inputs = engine_inputs(_placeholders(module), program_ranges(program))
     _forget_sizes_in_the_making(module)
-    _let_views_copy(module)
+    # PyTorch chooses the layout of attention by that of its operands, so a pass that computes it anew may change it.
+    let_views_copy(module)
     module = importlib.import_module("torch_tensorrt.dynamo.lowering").post_lowering(module, settings)
     _suit_kernels(module, options)
     for node in list(module.graph.nodes):
@@ -153,18 +155,6 @@ def _forget_sizes_in_the_making(module: torch.fx.GraphModule) -> None:
         shapes = value.fake_mode.shape_env if isinstance(value, FakeTensor) else None
         if shapes is not None:
             shapes.pending_fresh_unbacked_symbols.clear()
-
-
-def _let_views_copy(module: torch.fx.GraphModule) -> None:
-    """Make views reshapes, which PyTorch can compute in any layout.
-
-    PyTorch chooses the layout of some results, attention's for one, by that of the operands. Where a pass computes
-    such a result anew, it may get another layout than the exported program had, in which a view would be refused. An
-    engine knows no views, and no layout of what lies within.
-    """
-    for node in module.graph.find_nodes(op="call_function", target=torch.ops.aten.view.default):
-        node.target = torch.ops.aten.reshape.default
-    module.recompile()
 
 
 def _rename_inputs(module: torch.fx.GraphModule) -> None:

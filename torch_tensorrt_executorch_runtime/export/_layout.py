@@ -13,7 +13,7 @@ import torch
 from executorch.exir.tensor import dim_order_from_stride
 from torch.export import ExportedProgram
 
-__all__ = ["has_default_layout", "in_default_layout"]
+__all__ = ["has_default_layout", "in_default_layout", "let_views_copy"]
 
 _REORDERED = (torch.channels_last, torch.channels_last_3d)
 
@@ -45,15 +45,23 @@ def in_default_layout(program: ExportedProgram) -> ExportedProgram:
     for node in list(copied.graph.nodes):
         if _is_reordering(node):
             node.kwargs = {**node.kwargs, "memory_format": torch.contiguous_format}
-        elif node.target is torch.ops.aten.view.default:
-            node.target = torch.ops.aten.reshape.default  # as it may have been possible in the other layout only
         elif node.op == "placeholder" and not has_default_layout(node.meta.get("val")):
             if node.name in lifted:
                 node.meta["val"] = node.meta["val"].contiguous()
             else:
                 _reorder_input(copied.graph_module.graph, node)
-    copied.graph_module.recompile()
+    let_views_copy(copied.graph_module)
     return copied
+
+
+def let_views_copy(module: torch.fx.GraphModule) -> None:
+    """Make views reshapes, in place, which PyTorch can compute in any layout.
+
+    A view may have been possible only in the layout that its source had when the program was exported.
+    """
+    for node in module.graph.find_nodes(op="call_function", target=torch.ops.aten.view.default):
+        node.target = torch.ops.aten.reshape.default
+    module.recompile()
 
 
 def _is_reordering(node: torch.fx.Node) -> bool:

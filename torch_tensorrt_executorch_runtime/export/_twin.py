@@ -18,7 +18,16 @@ from executorch.exir.passes.dim_order_ops_registry import MemoryFormatOpsMap
 from torch.export import ExportedProgram
 from torch.fx.passes.shape_prop import TensorMetadata
 
-__all__ = ["Twin", "add_call", "aten_target", "build_twin", "constant_placeholders", "describe", "tensor_meta"]
+__all__ = [
+    "Twin",
+    "add_call",
+    "add_computed_call",
+    "aten_target",
+    "build_twin",
+    "constant_placeholders",
+    "describe",
+    "tensor_meta",
+]
 
 
 @dataclass(frozen=True)
@@ -82,6 +91,12 @@ def describe(made: torch.fx.Node, origin: torch.fx.Node, value: Any) -> torch.fx
 def add_call(origin: torch.fx.Node, target: Any, arguments: tuple[Any, ...], value: Any) -> torch.fx.Node:
     """Add a call that stands for a part of what ``origin`` computes, where the graph inserts."""
     return describe(origin.graph.call_function(target, arguments), origin, value)
+
+
+def add_computed_call(origin: torch.fx.Node, target: Any, *arguments: Any) -> torch.fx.Node:
+    """Add such a call, whose value is what ``target`` makes of the values of its arguments."""
+    values = torch.fx.node.map_arg(arguments, lambda argument: argument.meta["val"])
+    return add_call(origin, target, arguments, target(*values))
 
 
 def constant_placeholders(program: ExportedProgram) -> dict[torch.fx.Node, torch.Tensor]:

@@ -19,6 +19,7 @@ from torch_tensorrt_executorch_runtime.export._options import BuildOptions
 from torch_tensorrt_executorch_runtime.export.lower import Lowered, lower_methods
 
 __all__ = [
+    "Computed",
     "One",
     "Result",
     "Three",
@@ -32,6 +33,18 @@ __all__ = [
 
 DEFAULTS = BuildOptions()
 TOLERANCE = {torch.float16: 1e-2, torch.bfloat16: 2e-2, torch.float32: 1e-5, torch.float64: 1e-9}
+
+
+class Computed(nn.Module):
+    """What a function computes of this module, to which a subclass gives layers of a fixed seed, and of its inputs."""
+
+    def __init__(self, compute: Callable[..., Any]) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.compute = compute
+
+    def forward(self, *inputs: torch.Tensor) -> Any:
+        return self.compute(self, *inputs)
 
 
 @dataclass
@@ -59,6 +72,11 @@ class Result:
     def blobs(self) -> list[Blob]:
         return [unpack_blob(module.processed_bytes) for module in self.delegates if module.backend_id == BACKEND_ID]
 
+    def given(self, options: BuildOptions = DEFAULTS) -> torch.fx.GraphModule:
+        """Return the module that TensorRT's converters are given for the only engine."""
+        (delegate,) = self.delegates
+        return _given(delegate.original_module, options)
+
     @property
     def outside(self) -> dict[str, str]:
         """The reason for each operator outside."""
@@ -83,8 +101,13 @@ def lower_model(module: Any, *inputs: Any, **options: Any) -> Result:
     return Result(lower_methods(module, {**arguments, **options}))
 
 
+def _given(program: Any, options: BuildOptions) -> torch.fx.GraphModule:
+    module, _ = _engine_builder.partition_module(program, options)
+    return module
+
+
 def _partition(program: Any, options: BuildOptions, runner: Callable[..., Any]) -> Callable[[], Callable[..., Any]]:
-    lowered, _ = _engine_builder.partition_module(program, options)
+    lowered = _given(program, options)
     return lambda: lambda *inputs: list(runner(lowered).run(*inputs))
 
 

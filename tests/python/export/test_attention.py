@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 import torch
-from export_helpers import DEFAULTS, Result, check_against_eager, check_bindings, lower_model
+from export_helpers import Result, check_against_eager, check_bindings, lower_model
 from torch import Tensor, nn
 from torch.export import Dim
 from torch.nn import functional
-
-from torch_tensorrt_executorch_runtime.export import _engine_builder
 
 WIDTH, HEADS, LENGTH = 24, 3, 5
 X = torch.randn(2, LENGTH, WIDTH)
@@ -65,8 +63,7 @@ SCALES = {"scale": 0.3, "scale and bias": 2.0}
 
 def attention_nodes(result: Result) -> list[torch.fx.Node]:
     """Return what the converters are given as attention."""
-    (delegate,) = result.delegates
-    module, _ = _engine_builder.partition_module(delegate.original_module, DEFAULTS)
+    module = result.given()
     attention = torch.ops.aten.scaled_dot_product_attention.default
     return list(module.graph.find_nodes(op="call_function", target=attention))
 

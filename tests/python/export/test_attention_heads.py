@@ -11,9 +11,6 @@ from torch import Tensor, nn
 from torch.export import Dim
 from torch.nn import functional
 
-from torch_tensorrt_executorch_runtime.export import _engine_builder
-from torch_tensorrt_executorch_runtime.export._options import BuildOptions
-
 WIDTH = 24
 X = torch.randn(2, 5, WIDTH)
 
@@ -109,8 +106,7 @@ UNTOUCHED = {"other_widths": other_widths, "used_twice": used_twice, "activated"
 
 def splits(result: Result) -> int:
     """Count the splits that TensorRT is given."""
-    (delegate,) = result.delegates
-    module, _ = _engine_builder.partition_module(delegate.original_module, BuildOptions())
+    module = result.given()
     return sum("split" in str(node.target) for node in module.graph.nodes)
 
 
@@ -173,8 +169,7 @@ class ThreeLayers(nn.Module):
 
 def products(result: Result) -> int:
     """Count the linear layers that TensorRT is given."""
-    (delegate,) = result.delegates
-    module, _ = _engine_builder.partition_module(delegate.original_module, BuildOptions())
+    module = result.given()
     return sum("linear" in str(node.target) for node in module.graph.nodes)
 
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.export import Dim
 from torch.nn import functional
 
-from torch_tensorrt_executorch_runtime.export import _engine_builder, _interpreter
+from torch_tensorrt_executorch_runtime.export import _interpreter
 from torch_tensorrt_executorch_runtime.export._options import BuildOptions
 
 HALF, BRAIN = torch.float16, torch.bfloat16
@@ -49,8 +49,7 @@ def heads(
 
 def products(result: Result, options: BuildOptions = DEFAULTS) -> int:
     """Return how many products of batches the engine is given."""
-    (delegate,) = result.delegates
-    module, _ = _engine_builder.partition_module(delegate.original_module, options)
+    module = result.given(options)
     return len(module.graph.find_nodes(op="call_function", target=torch.ops.aten.bmm.default))
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
-from export_helpers import DEFAULTS, Result, check_against_eager, check_bindings, lower_model
+from export_helpers import Result, check_against_eager, check_bindings, lower_model
 from torch import Tensor, nn
 from torch.export import Dim
 from torch.nn import functional
 
 from models import relative_error
-from torch_tensorrt_executorch_runtime.export import _engine_builder
 from torch_tensorrt_executorch_runtime.export._options import BuildOptions
 
 
@@ -94,8 +93,7 @@ KEPT = {
 
 def norms(result: Result) -> int:
     """Count the normalisations that TensorRT is given."""
-    (delegate,) = result.delegates
-    module, _ = _engine_builder.partition_module(delegate.original_module, DEFAULTS)
+    module = result.given()
     return sum("batch_norm" in str(node.target) for node in module.graph.nodes)
 
 

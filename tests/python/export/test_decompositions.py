@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from export_helpers import DEFAULTS, One, check_against_eager, lower_model
+from export_helpers import One, check_against_eager, lower_model
 from torch.export import Dim
 from torch.nn import functional
-
-from torch_tensorrt_executorch_runtime.export import _engine_builder
 
 X = torch.randn(2, 3, 8, 9)
 
@@ -113,8 +111,7 @@ def test_leaves_padding_to_the_convolution_behind_it():
     module = One(lambda x: functional.conv2d(functional.pad(x, (0, 1, 0, 1)), torch.ones(4, 3, 3, 3), stride=2))
     result = lower_model(module, X)
 
-    (delegate,) = result.delegates
-    lowered, _ = _engine_builder.partition_module(delegate.original_module, DEFAULTS)
+    lowered = result.given()
     assert [str(node.target) for node in lowered.graph.nodes if node.op == "call_function"] == [
         "tensorrt.conv_asym_pad.default"
     ]

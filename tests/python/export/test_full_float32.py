@@ -15,7 +15,6 @@ from torch.nn import functional
 from torch.utils import _pytree as pytree
 
 from models import CASES, relative_error
-from torch_tensorrt_executorch_runtime.export import _engine_builder
 from torch_tensorrt_executorch_runtime.export._full_float32 import _factors
 from torch_tensorrt_executorch_runtime.export._options import BuildOptions
 
@@ -152,14 +151,14 @@ def test_half_precision_is_left_alone():
     options = BuildOptions(disable_tf32=True)
     for dtype in (torch.float16, torch.bfloat16):
         result = lower_model(layers(nn.Linear(64, 32)).to(dtype), torch.randn(8, 64).to(dtype), disable_tf32=True)
-        module, _ = _engine_builder.partition_module(result.delegates[0].original_module, options)
+        module = result.given(options)
         assert sum(node.target in _factors() for node in module.graph.nodes) == 1
 
 
 def test_distances_are_taken_without_a_matrix_product():
     x, y = torch.randn(1, 30, 4), torch.randn(1, 40, 4)
     result = lower_model(Two(lambda x, y: torch.ops.aten._cdist_forward(x, y, 2.0, 1)), x, y, disable_tf32=True)
-    module, _ = _engine_builder.partition_module(result.delegates[0].original_module, BuildOptions(disable_tf32=True))
+    module = result.given(BuildOptions(disable_tf32=True))
 
     (distance,) = (node for node in module.graph.nodes if node.target is torch.ops.aten._cdist_forward.default)
     assert distance.args[3] == 2
@@ -167,7 +166,7 @@ def test_distances_are_taken_without_a_matrix_product():
 
 def test_weights_are_split_when_the_model_is_exported():
     result = lower_model(layers(nn.Linear(64, 32)), torch.randn(8, 64), disable_tf32=True)
-    module, _ = _engine_builder.partition_module(result.delegates[0].original_module, BuildOptions(disable_tf32=True))
+    module = result.given(BuildOptions(disable_tf32=True))
 
     casts = [node for node in module.graph.nodes if node.target is torch.ops.aten._to_copy.default]
 

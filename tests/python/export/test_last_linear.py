@@ -7,30 +7,24 @@ from typing import Any
 
 import pytest
 import torch
-from export_helpers import DEFAULTS, Result, check_against_eager, check_bindings, lower_model
+from export_helpers import Computed, Result, check_against_eager, check_bindings, lower_model
 from torch import Tensor, nn
 from torch.export import Dim
 from torch.nn import functional
 
 from models import nets
-from torch_tensorrt_executorch_runtime.export import _engine_builder
 
 WIDTH = 12
 
 
-class Layers(nn.Module):
+class Layers(Computed):
     """A function of two linear layers, a normalisation and tensors."""
 
-    def __init__(self, compute: Callable[..., object]) -> None:
-        super().__init__()
-        torch.manual_seed(0)
-        self.compute = compute
+    def __init__(self, compute: Callable[..., Any]) -> None:
+        super().__init__(compute)
         self.up, self.down = nn.Linear(WIDTH, 2 * WIDTH), nn.Linear(2 * WIDTH, WIDTH)
         self.norm, self.other_norm = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
         self.down_alone = nn.Linear(2 * WIDTH, WIDTH, bias=False)
-
-    def forward(self, *inputs: Tensor) -> object:
-        return self.compute(self, *inputs)
 
 
 def feed_forward(m, x):
@@ -122,8 +116,7 @@ LEFT = {
 
 def products(result: Result) -> list[tuple[int, ...]]:
     """Return the shapes of products of batches."""
-    (delegate,) = result.delegates
-    module, _ = _engine_builder.partition_module(delegate.original_module, DEFAULTS)
+    module = result.given()
     return [tuple(node.meta["val"].shape) for node in module.graph.nodes if "bmm" in str(node.target)]
 
 

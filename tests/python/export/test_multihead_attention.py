@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from export_helpers import DEFAULTS, Result, check_against_eager, check_bindings, lower_model
+from export_helpers import Result, check_against_eager, check_bindings, lower_model
 from torch import Tensor, nn
 from torch.export import Dim
-
-from torch_tensorrt_executorch_runtime.export import _engine_builder
 
 WIDTH, HEADS = 24, 4
 X, MEMORY = torch.randn(2, 5, WIDTH), torch.randn(2, 7, WIDTH)
@@ -52,8 +50,7 @@ ATTENTION = {
 
 def targets(result: Result) -> list[str]:
     """Return the names of the operators that TensorRT is given."""
-    (delegate,) = result.delegates
-    module, _ = _engine_builder.partition_module(delegate.original_module, DEFAULTS)
+    module = result.given()
     return [str(node.target) for node in module.graph.nodes if node.op == "call_function"]
 
 

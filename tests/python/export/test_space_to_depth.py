@@ -9,9 +9,6 @@ from torch import Tensor, nn
 from torch.export import Dim
 from torch.nn import functional
 
-from torch_tensorrt_executorch_runtime.export import _engine_builder
-from torch_tensorrt_executorch_runtime.export._options import BuildOptions
-
 
 class Padded(nn.Module):
     """A convolution whose padding differs from side to side, which becomes an operator of Torch-TensorRT's own."""
@@ -75,8 +72,7 @@ UNTOUCHED = {
 
 def channels(result: Result) -> list[int]:
     """Return the number of channels that every convolution reads that TensorRT is given."""
-    (delegate,) = result.delegates
-    module, _ = _engine_builder.partition_module(delegate.original_module, BuildOptions())
+    module = result.given()
     return [node.args[0].meta["val"].shape[1] for node in module.graph.nodes if "conv" in str(node.target)]
 
 

@@ -3,34 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
-from export_helpers import DEFAULTS, Result, check_against_eager, check_bindings, lower_model
-from torch import Tensor, nn
+from export_helpers import Computed, Result, check_against_eager, check_bindings, lower_model
+from torch import nn
 from torch.export import Dim
 from torch.nn import functional
 
 from models import nets
-from torch_tensorrt_executorch_runtime.export import _engine_builder
 
 WIDTH = 12
 
 
-class Layers(nn.Module):
+class Layers(Computed):
     """A function of two linear layers, two normalisations and tensors."""
 
-    def __init__(self, compute: Callable[..., object]) -> None:
-        super().__init__()
-        torch.manual_seed(0)
-        self.compute = compute
+    def __init__(self, compute: Callable[..., Any]) -> None:
+        super().__init__(compute)
         self.up, self.down = nn.Linear(WIDTH, 2 * WIDTH), nn.Linear(2 * WIDTH, WIDTH, bias=False)
         self.norm, self.plain_norm = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH, elementwise_affine=False)
         self.scale = nn.Parameter(torch.rand(WIDTH))
         self.position = nn.Parameter(torch.rand(1, 5, WIDTH))
-
-    def forward(self, *inputs: Tensor) -> object:
-        return self.compute(self, *inputs)
 
 
 def feed_forward(m, x):
@@ -104,8 +99,7 @@ FLAT = {
 
 def ranks(result: Result) -> set[int]:
     """Return the numbers of dimensions that linear layers and normalisations of the last dimension work on."""
-    (delegate,) = result.delegates
-    module, _ = _engine_builder.partition_module(delegate.original_module, DEFAULTS)
+    module = result.given()
     return {
         node.args[0].meta["val"].dim()
         for node in module.graph.nodes
@@ -147,8 +141,7 @@ def test_of_other_layers_stay_as_they_are():
     module, x = nn.Sequential(nn.Conv2d(3, 4, 3), nn.GELU()), torch.randn(2, 3, 6, 6)
     result = lower_model(module, x)
 
-    (delegate,) = result.delegates
-    lowered, _ = _engine_builder.partition_module(delegate.original_module, DEFAULTS)
+    lowered = result.given()
     assert {node.meta["val"].dim() for node in lowered.graph.nodes if "gelu" in str(node.target)} == {4}
     check_against_eager(result, module, x)
 
